@@ -1,0 +1,40 @@
+# Everything a newcomer or CI needs. `make` alone lists the targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint types imports unit interop bench bench-quick crash fuzz clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(BIN)/.installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+install: $(BIN)/.installed  ## make .venv with ottla and everything it needs
+
+run: install  ## start a node on 127.0.0.1:9092 with its data in ./data
+	$(BIN)/ottla start --data-dir data
+
+test: lint types imports unit  ## everything that must pass: style, types, layers, tests
+
+lint: install  ## ruff: style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install  ## mypy --strict
+	$(BIN)/mypy
+
+imports: install  ## import-linter: the layers of docs/ARCHITECTURE.md
+	$(BIN)/lint-imports
+
+unit: install  ## pytest
+	$(BIN)/pytest -n $(WORKERS) -m 'not interop and not long'
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist .interop bench/build

@@ -1,0 +1,1 @@
+"""Ottla: a message queue that speaks the Kafka protocol, durable by default."""
