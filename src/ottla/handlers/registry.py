@@ -1,0 +1,48 @@
+"""Which handler serves which API. What is registered is what ApiVersions advertises: there is no second table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ottla.errors import invariant
+from ottla.protocol.schema import Message
+from ottla.services import Deferred, RequestContext
+
+Handler = Callable[[Any, RequestContext], "Message | Deferred[Any] | None"]
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One API as this node serves it."""
+
+    key: int
+    request: type[Message]
+    handler: Handler
+    versions: tuple[int, int]
+    advertised: tuple[int, int]
+    """Differs from `versions` only for Produce, where clients need to see versions that are then refused."""
+
+
+_APIS: dict[int, Api] = {}
+
+
+def handles(request: type[Any], *, versions: tuple[int, int] | None = None) -> Callable[[H], H]:
+    """Register a handler for a request class; `versions` narrows the range that the message table knows."""
+
+    def register(handler: H) -> H:
+        key: int = request.api_key
+        invariant(key not in _APIS, f"two handlers for API {key}")
+        low, high = versions or request.versions
+        advertised = (getattr(request, "advertised_from", low), high)
+        _APIS[key] = Api(key=key, request=request, handler=handler, versions=(low, high), advertised=advertised)
+        return handler
+
+    return register
+
+
+def apis() -> Mapping[int, Api]:
+    """Every API that has a handler, by key. Complete once `ottla.handlers.all` is imported."""
+    return _APIS
