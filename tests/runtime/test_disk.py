@@ -1,0 +1,199 @@
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ottla.runtime.disk import IOV_MAX, OsDisk
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> OsDisk:
+    return OsDisk(str(tmp_path / "data"))
+
+
+def _open_links() -> list[str]:
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        except FileNotFoundError:
+            continue
+    return links
+
+
+def test_what_was_written_is_read_back(disk: OsDisk) -> None:
+    file = disk.open("a", create=True)
+
+    assert file.pwritev([b"hello ", bytearray(b"wor"), memoryview(b"ld")], 0) == 11
+    assert file.pread(100, 6) == b"world"
+    assert file.size() == disk.size("a") == 11
+
+
+def test_opening_a_missing_file_says_so(disk: OsDisk) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.open("missing")
+
+
+def test_more_buffers_than_one_call_takes_are_all_written(disk: OsDisk) -> None:
+    buffers = [b"%06d" % i for i in range(2 * IOV_MAX + 7)]
+    file = disk.open("a", create=True)
+
+    assert file.pwritev(buffers, 3) == len(buffers) * 6
+    assert file.pread(1 << 20, 3) == b"".join(buffers)
+
+
+def test_a_short_write_is_continued(disk: OsDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_pwritev = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: real_pwritev(fd, [b"".join(buffers)[:5]], at))
+    file = disk.open("a", create=True)
+
+    assert file.pwritev([b"abc", b"", b"defg", b"hijklmn"], 0) == 14
+
+    monkeypatch.undo()
+    assert file.pread(100, 0) == b"abcdefghijklmn"
+
+
+def test_a_full_disk_after_a_short_write_is_an_error(disk: OsDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def pwritev(fd: int, buffers: list[bytes], at: int) -> int:
+        calls.append(at)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, "full")
+        return 2
+
+    file = disk.open("a", create=True)
+    monkeypatch.setattr(os, "pwritev", pwritev)
+
+    with pytest.raises(OSError, match="full"):
+        file.pwritev([b"abcd"], 0)
+
+
+def test_descriptors_stay_within_the_bound_and_every_file_still_works(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path), open_files_max=4)
+    files = [disk.open(f"f{i}", create=True) for i in range(20)]
+    for i, file in enumerate(files):
+        file.pwritev([b"%d" % i], 0)
+        assert disk.open_files <= 4
+
+    assert [file.pread(9, 0) for file in files] == [b"%d" % i for i in range(20)]
+    assert sum(link.startswith(str(tmp_path)) for link in _open_links()) <= 4
+
+
+def test_a_file_in_use_keeps_its_descriptor_while_idle_ones_lose_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = OsDisk(str(tmp_path), open_files_max=4)
+    busy = disk.open("busy", create=True)
+    others = [disk.open(f"f{i}", create=True) for i in range(12)]
+    opened: list[str] = []
+    real_open = os.open
+    for other in others:
+        other.pread(1, 0)
+        busy.pread(1, 0)
+
+    def counting_open(path: str, flags: int, mode: int) -> int:
+        opened.append(path)
+        return real_open(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", counting_open)
+    for other in others:
+        other.pread(1, 0)
+        busy.pread(1, 0)
+
+    assert not any(path.endswith("busy") for path in opened)
+    assert len(opened) == 12
+
+
+def test_a_descriptor_is_not_closed_under_a_sync_in_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = OsDisk(str(tmp_path), open_files_max=2)
+    slow = disk.open("slow", create=True)
+    entered, leave = threading.Event(), threading.Event()
+    valid_after: list[bool] = []
+
+    def fdatasync(descriptor: int) -> None:
+        entered.set()
+        assert leave.wait(10)
+        valid_after.append(os.readlink(f"/proc/self/fd/{descriptor}").endswith("slow"))
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    thread = threading.Thread(target=slow.sync)
+    thread.start()
+    assert entered.wait(10)
+    for i in range(10):
+        disk.open(f"f{i}", create=True)
+    slow.close()
+    for i in range(10, 20):
+        disk.open(f"f{i}", create=True)
+    leave.set()
+    thread.join()
+
+    assert valid_after == [True]
+    disk.open("last", create=True)
+    assert disk.open_files <= 2
+
+
+def test_threads_and_evictions_never_mix_up_files(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path), open_files_max=3)
+    files = [disk.open(f"f{i}", create=True) for i in range(8)]
+    wrong: list[str] = []
+
+    def work(start: int) -> None:
+        for turn in range(400):
+            i = (start + turn) % len(files)
+            files[i].pwritev([b"%02d" % i], 2 * turn)
+            if files[i].pread(2, 2 * turn) != b"%02d" % i:
+                wrong.append(f"file {i}")
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+    for i, file in enumerate(files):
+        assert set(file.pread(2000, 0).replace(b"%02d" % i, b"")) <= {0}
+
+
+def test_a_closed_file_opens_itself_again(disk: OsDisk) -> None:
+    file = disk.open("a", create=True)
+    file.pwritev([b"x"], 0)
+    file.close()
+
+    assert disk.open_files == 0
+    assert file.pread(1, 0) == b"x"
+
+
+def test_directories_are_listed_renamed_and_removed(disk: OsDisk) -> None:
+    disk.make_directory("t-0/deep")
+    disk.open("t-0/b", create=True)
+    disk.open("t-0/a", create=True)
+    disk.sync_directory("t-0")
+
+    assert disk.list("t-0") == ["a", "b", "deep"]
+    assert disk.list("missing") == []
+    disk.rename("t-0", "t-1")
+    assert disk.exists("t-1/a")
+    assert not disk.exists("t-0")
+    disk.remove("t-1/a")
+    disk.remove("t-1/a")
+    assert disk.list("t-1") == ["b", "deep"]
+    disk.remove_tree("t-1")
+    disk.remove_tree("t-1")
+    assert disk.list("") == []
+
+
+def test_truncating_and_allocating_change_the_size_as_promised(disk: OsDisk) -> None:
+    file = disk.open("a", create=True)
+    file.pwritev([b"abcdef"], 0)
+    file.truncate(3)
+    file.allocate(1 << 20)
+
+    assert file.size() == 3
+    assert os.stat(f"{disk.root}/a").st_blocks * 512 >= 1 << 20
+    assert disk.free_bytes() > 0
