@@ -1,0 +1,45 @@
+"""The settings of a node: frozen, validated when they are built, one dataclass per subsystem.
+
+    BrokerConfig ── network, fetch, quota   what clients may cost
+                 ── journal, storage, log   what is kept, and how safely
+                 ── groups                  consumer groups
+                 ── logging
+
+Each field has its unit in its name and its reason below it. `load_config` puts together defaults, a YAML file, the
+environment and the command line, in this order; `config/broker.yaml` and `docs/CONFIGURATION.md` are generated from
+here (`ottla.config.render`). What an operator changes while the cluster runs is not here but in the metadata log.
+"""
+
+from ottla.config.broker import (
+    BrokerConfig,
+    FetchConfig,
+    LogFormat,
+    LoggingConfig,
+    LogLevel,
+    NetworkConfig,
+    QuotaConfig,
+)
+from ottla.config.groups import GroupConfig
+from ottla.config.load import load_config
+from ottla.config.log import COMPACT, DELETE, CompressionType, LogConfig, TimestampType
+from ottla.config.storage import Durability, JournalConfig, StorageConfig
+
+__all__ = [
+    "COMPACT",
+    "DELETE",
+    "BrokerConfig",
+    "CompressionType",
+    "Durability",
+    "FetchConfig",
+    "GroupConfig",
+    "JournalConfig",
+    "LogConfig",
+    "LogFormat",
+    "LogLevel",
+    "LoggingConfig",
+    "NetworkConfig",
+    "QuotaConfig",
+    "StorageConfig",
+    "TimestampType",
+    "load_config",
+]
