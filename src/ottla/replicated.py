@@ -1,9 +1,10 @@
 """The contract of every replicated state machine: the controller, the groups, the transactions.
 
 A shard is plain Python with no I/O. Its request methods *decide*: they read state and return a `Result`. The runtime
-then appends `records` to the shard's log, calls `replay` with each of them in log order, and once they are durable (and,
-in a cluster, replicated) sends the answers. `replay` is the only code that changes what the log holds, and it sees the
-same records in the same order whether they were just written, recovered after a crash or replicated: one path for all.
+then appends `records` to the shard's log, calls `replay` with each of them in log order, and once they are durable
+(and, in a cluster, replicated) sends the answers. `replay` is the only code that changes what the log holds, and it
+sees the same records in the same order whether they were just written, recovered after a crash or replicated: one
+path for all.
 
 What is not in the log (who is waiting in a join, when a session ends) is soft state. A shard may change it while it
 decides, and loses it with leadership; clients recover from that by themselves.

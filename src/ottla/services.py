@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ottla.errors import BrokerError, ErrorCode
+from ottla.errors import BrokerError
 from ottla.replicated import Result, Token
 
 if TYPE_CHECKING:
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from ottla.groups.shard import GroupShard
     from ottla.metadata.controller import Controller
     from ottla.metadata.image import MetadataImage
+    from ottla.ports import Bytes, Clock
+    from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+    from ottla.replication.partition import Partition
+    from ottla.storage.log import Origin
+    from ottla.types import TopicId
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -29,10 +34,12 @@ class Deferred(Token, Generic[T]):
     answer hundreds of requests without a trip through the event loop for each.
     """
 
-    __slots__ = ("_listener", "done", "error", "value")
+    __slots__ = ("_listener", "done", "error", "on_abandon", "value")
 
     def __init__(self) -> None:
         self.done = False
+        self.on_abandon: Callable[[], None] | None = None
+        """Called when nobody waits for the answer any more, by whoever holds things for it."""
         self.value: T | None = None
         self.error: BrokerError | None = None
         self._listener: Callable[[Deferred[T]], None] | None = None
@@ -58,6 +65,12 @@ class Deferred(Token, Generic[T]):
             listener(self)
         else:
             self._listener = listener
+
+    def abandon(self) -> None:
+        """The one who asked has gone away."""
+        self._listener = None
+        if self.on_abandon is not None and not self.done:
+            self.on_abandon()
 
     def then(self, change: Callable[[T], U]) -> Deferred[U]:
         """The same answer, changed by `change`; an error passes through."""
@@ -104,6 +117,9 @@ class Groups(Protocol):
     def shards(self) -> Iterable[GroupShard]:
         """The shards that this node coordinates and has loaded: for answers about all groups."""
 
+    def ensure_topic(self) -> Deferred[None]:
+        """Done once `__consumer_offsets` exists: it is created by the first who asks for a coordinator."""
+
 
 class ControllerService(Protocol):
     """The cluster's metadata, where it is changed."""
@@ -112,11 +128,73 @@ class ControllerService(Protocol):
         """Let the controller decide, make its records durable and visible in the image, then answer."""
 
 
+class Partitions(Protocol):
+    """The partitions that this node leads."""
+
+    def get(self, topic: str, index: int) -> Partition:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+
+    def get_by_id(self, topic_id: TopicId, index: int) -> Partition:
+        """Raises UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
+
+
+class Commits(Protocol):
+    """Changes to logs, and answers that wait for them to be durable."""
+
+    def append(self, partition: Partition, records: Bytes, *, now_ms: int, origin: Origin) -> int:
+        """The base offset that the batch was given."""
+
+    def delete_records_before(self, partition: Partition, offset: int) -> int:
+        """The log start offset after it."""
+
+    def after_commit(self, answer: T, on_failure: Callable[[T, BrokerError], T] | None = None) -> Deferred[T]:
+        """`answer`, once everything changed so far is durable; `on_failure` makes the answer if that fails."""
+
+
+class Fetches(Protocol):
+    def fetch(self, request: FetchRequest, api_version: int, now_ms: int) -> FetchResponse | Deferred[FetchResponse]:
+        """Records, now or later. Raises BrokerError for a fetch session that is not known."""
+
+
+class Quotas(Protocol):
+    """Bytes per second. Each call counts, and says for how many ms the client is to be held back."""
+
+    @property
+    def active(self) -> bool:
+        """Whether any quota is set at all."""
+
+    def produced(self, principal: str, client_id: str | None, size_bytes: int, now_ms: int) -> int: ...
+
+    def fetched(self, principal: str, client_id: str | None, size_bytes: int, now_ms: int) -> int: ...
+
+
+class ProducerIds(Protocol):
+    def next_id(self) -> Deferred[int]:
+        """A producer id that nobody has had before."""
+
+
+class LogDirs(Protocol):
+    """What lies on this node's disk."""
+
+    @property
+    def path(self) -> str: ...
+
+    def total_bytes(self) -> int: ...
+
+    def usable_bytes(self) -> int: ...
+
+    def size_bytes(self, topic: str, index: int) -> int:
+        """0 for a partition that nothing was ever written to."""
+
+
 class Services(Protocol):
     """A node, as handlers see it."""
 
     @property
     def config(self) -> BrokerConfig: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
     @property
     def image(self) -> MetadataImage:
@@ -128,13 +206,31 @@ class Services(Protocol):
     @property
     def controller(self) -> ControllerService: ...
 
+    @property
+    def partitions(self) -> Partitions: ...
+
+    @property
+    def committer(self) -> Commits: ...
+
+    @property
+    def fetcher(self) -> Fetches: ...
+
+    @property
+    def quotas(self) -> Quotas: ...
+
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+
+    @property
+    def log_dirs(self) -> LogDirs: ...
+
 
 class RequestContext:
     """Who asks, and through what. One per connection; its fields are valid while the handler runs, no longer."""
 
     __slots__ = ("api_version", "client_host", "client_id", "now_ms", "principal", "services")
 
-    def __init__(self, services: Any, client_host: str) -> None:
+    def __init__(self, services: Services, client_host: str) -> None:
         self.services = services
         self.client_host = client_host
         self.client_id: str | None = None
@@ -144,23 +240,16 @@ class RequestContext:
 
     @property
     def image(self) -> MetadataImage:
-        image: MetadataImage = self.services.image
-        return image
+        return self.services.image
 
     @property
     def config(self) -> BrokerConfig:
-        config: BrokerConfig = self.services.config
-        return config
+        return self.services.config
 
     @property
     def groups(self) -> Groups:
-        groups: Groups = self.services.groups
-        return groups
+        return self.services.groups
 
     @property
     def controller(self) -> ControllerService:
-        controller: ControllerService = self.services.controller
-        return controller
-
-
-__all__ = ["ControllerService", "Deferred", "ErrorCode", "Groups", "RequestContext", "Services", "gather"]
+        return self.services.controller

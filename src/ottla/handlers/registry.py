@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.errors import invariant
-from ottla.protocol.schema import Message
+from ottla.protocol.schema import Request, Response
 from ottla.services import Deferred, RequestContext
 
-Handler = Callable[[Any, RequestContext], "Message | Deferred[Any] | None"]
+Handler = Callable[[Any, RequestContext], "Response | Deferred[Any] | None"]
 H = TypeVar("H", bound=Callable[..., Any])
 
 
@@ -19,7 +19,7 @@ class Api:
     """One API as this node serves it."""
 
     key: int
-    request: type[Message]
+    request: type[Request]
     handler: Handler
     versions: tuple[int, int]
     advertised: tuple[int, int]
@@ -29,14 +29,14 @@ class Api:
 _APIS: dict[int, Api] = {}
 
 
-def handles(request: type[Any], *, versions: tuple[int, int] | None = None) -> Callable[[H], H]:
+def handles(request: type[Request], *, versions: tuple[int, int] | None = None) -> Callable[[H], H]:
     """Register a handler for a request class; `versions` narrows the range that the message table knows."""
 
     def register(handler: H) -> H:
         key: int = request.api_key
         invariant(key not in _APIS, f"two handlers for API {key}")
         low, high = versions or request.versions
-        advertised = (getattr(request, "advertised_from", low), high)
+        advertised = (request.advertised_from if versions is None else low, high)
         _APIS[key] = Api(key=key, request=request, handler=handler, versions=(low, high), advertised=advertised)
         return handler
 

@@ -1,0 +1,51 @@
+"""DescribeLogDirs: how much of the disk each partition takes."""
+
+from collections.abc import Iterator
+
+from ottla.handlers.registry import handles
+from ottla.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from ottla.services import RequestContext
+
+
+@handles(DescribeLogDirsRequest)
+def describe_log_dirs(request: DescribeLogDirsRequest, ctx: RequestContext) -> DescribeLogDirsResponse:
+    log_dirs = ctx.services.log_dirs
+    return DescribeLogDirsResponse(
+        results=[
+            DescribeLogDirsResult(
+                log_dir=log_dirs.path,
+                topics=[_sizes(name, indexes, ctx) for name, indexes in _asked(request, ctx)],
+                total_bytes=log_dirs.total_bytes(),
+                usable_bytes=log_dirs.usable_bytes(),
+            )
+        ]
+    )
+
+
+def _asked(request: DescribeLogDirsRequest, ctx: RequestContext) -> Iterator[tuple[str, list[int]]]:
+    topics = ctx.image.topics
+    if request.topics is None:
+        for name, topic in sorted(topics.items()):
+            yield name, sorted(topic.partitions)
+        return
+    for wanted in request.topics:
+        known = topics.get(wanted.topic)
+        if known is not None:
+            yield wanted.topic, [index for index in wanted.partitions if index in known.partitions]
+
+
+def _sizes(name: str, indexes: list[int], ctx: RequestContext) -> DescribeLogDirsTopic:
+    log_dirs = ctx.services.log_dirs
+    return DescribeLogDirsTopic(
+        name=name,
+        partitions=[
+            DescribeLogDirsPartition(partition_index=index, partition_size=log_dirs.size_bytes(name, index))
+            for index in indexes
+        ],
+    )

@@ -1,0 +1,126 @@
+"""Produce: append record batches and answer when they are as safe as the client asked.
+
+The hottest handler. Everything in it is per batch; a batch is never looked into here.
+"""
+
+from __future__ import annotations
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.handlers.registry import handles
+from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from ottla.replication.partition import Partition
+from ottla.services import Deferred, RequestContext
+from ottla.storage.log import Origin
+
+ACKS_NONE = 0
+ACKS = (-1, 0, 1)
+BY_TOPIC_ID_FROM = 13
+
+
+@handles(ProduceRequest)
+def produce(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
+    if request.acks not in ACKS:
+        refusal = BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {request.acks}")
+        return _refuse_all(request, refusal)
+    if request.transactional_id is not None:
+        refusal = BrokerError(ErrorCode.INVALID_TXN_STATE, "this node does not serve transactions")
+        return _refuse_all(request, refusal)
+    topics = [_append_topic(topic, ctx) for topic in request.topic_data]
+    if request.acks == ACKS_NONE:
+        return None
+    response = ProduceResponse(responses=topics, throttle_time_ms=_throttle_ms(request, ctx))
+    return ctx.services.committer.after_commit(response, _storage_failed)
+
+
+def _append_topic(topic: TopicProduceData, ctx: RequestContext) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_responses=[_append(topic, data, ctx) for data in topic.partition_data],
+    )
+
+
+def _append(topic: TopicProduceData, data: PartitionProduceData, ctx: RequestContext) -> PartitionProduceResponse:
+    services = ctx.services
+    try:
+        if data.records is None:
+            raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
+        partition = _partition(topic, data.index, ctx)
+        base_offset = services.committer.append(partition, data.records, now_ms=ctx.now_ms, origin=Origin.CLIENT)
+    except BrokerError as error:
+        return _refused(data.index, error)
+    log = partition.log
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=base_offset,
+        log_append_time_ms=ctx.now_ms if log.stamps_append_time else -1,
+        log_start_offset=log.start_offset,
+    )
+
+
+def _partition(topic: TopicProduceData, index: int, ctx: RequestContext) -> Partition:
+    partitions = ctx.services.partitions
+    if ctx.api_version >= BY_TOPIC_ID_FROM:
+        return partitions.get_by_id(topic.topic_id, index)
+    return partitions.get(topic.name, index)
+
+
+def _refused(index: int, error: BrokerError) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_start_offset=-1,
+        error_message=error.message or None,
+        record_errors=[BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message=error.message)]
+        if error.code == ErrorCode.INVALID_RECORD
+        else [],
+    )
+
+
+def _refuse_all(request: ProduceRequest, error: BrokerError) -> ProduceResponse | None:
+    if request.acks == ACKS_NONE:
+        return None
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_refused(data.index, error) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _storage_failed(response: ProduceResponse, error: BrokerError) -> ProduceResponse:
+    """The commit failed: nothing that this answer promised is true, and what had been refused stays refused."""
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    partition if partition.error_code else _refused(partition.index, error)
+                    for partition in topic.partition_responses
+                ],
+            )
+            for topic in response.responses
+        ]
+    )
+
+
+def _throttle_ms(request: ProduceRequest, ctx: RequestContext) -> int:
+    quotas = ctx.services.quotas
+    if not quotas.active:
+        return 0
+    size_bytes = sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
+    return quotas.produced(ctx.principal, ctx.client_id, size_bytes, ctx.now_ms)

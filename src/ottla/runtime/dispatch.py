@@ -1,0 +1,91 @@
+"""From a frame to an answer: which handler, which codec, and what to say when it fails.
+
+One `Route` per (API, version) is resolved at first use and holds everything that serving a request needs, so that the
+hot path is one dictionary lookup and four calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.errors import BrokerError, ErrorCode, ProtocolError
+from ottla.handlers.registry import Api, Handler
+from ottla.protocol.codec import codec_for
+from ottla.protocol.framing import request_header_is_flexible, response_header_is_flexible
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.schema import Request, Response
+
+log = logging.getLogger(__name__)
+
+Chunk = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """How one version of one API is served."""
+
+    request: type[Request]
+    api_key: int
+    api_version: int
+    flexible_request: bool
+    flexible_response: bool
+    handler: Handler
+    decode: Callable[[memoryview, int], tuple[Any, int]]
+    encode: Callable[[Any, list[Chunk]], None]
+
+    def failure(self, error: BrokerError) -> Response | None:
+        """The answer that tells of `error`; None if this API's answer has no place for one."""
+        response: Any = self.request.response
+        fields = response.field_names()
+        if "error_code" not in fields:
+            return None
+        told = {"error_code": int(error.code)}
+        if "error_message" in fields:
+            told["error_message"] = error.message or error.code.name
+        answer: Response = response(**told)
+        return answer
+
+
+class Router:
+    """The routes of a node, by API key and version."""
+
+    def __init__(self, apis: Mapping[int, Api]) -> None:
+        self._apis = apis
+        self._routes: dict[int, Route] = {}
+
+    def route(self, api_key: int, api_version: int) -> Route:
+        """Raises ProtocolError for an API or a version that this node does not serve."""
+        found = self._routes.get(api_key << 16 | api_version)
+        return found if found is not None else self._resolve(api_key, api_version)
+
+    def _resolve(self, api_key: int, api_version: int) -> Route:
+        api = self._apis.get(api_key)
+        if api is None:
+            raise ProtocolError(f"API {api_key} is not served")
+        low, high = api.versions
+        if not low <= api_version <= high:
+            raise ProtocolError(f"{api.request.__name__} version {api_version} is not served ({low} to {high} are)")
+        route = self._routes[api_key << 16 | api_version] = Route(
+            request=api.request,
+            api_key=api_key,
+            api_version=api_version,
+            flexible_request=request_header_is_flexible(api.request, api_version),
+            flexible_response=response_header_is_flexible(api.request, api_version),
+            handler=api.handler,
+            decode=codec_for(api.request, api_version).decode,
+            encode=codec_for(api.request.response, api_version).encode,
+        )
+        return route
+
+    def unsupported_version_route(self) -> Route:
+        """A client that asks for ApiVersions in a version of the future is answered in version 0 (KIP-511)."""
+        return self.route(ApiVersionsRequest.api_key, 0)
+
+
+def server_error(route: Route, error: Exception) -> BrokerError:
+    """A bug of ours, told to the client without details and to the operator with all of them."""
+    log.error("%s v%d failed", route.request.__name__, route.api_version, exc_info=error)
+    return BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,102 @@
+"""The listening side: accepts connections, bounds their number, and closes those that have gone silent."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from typing import Any
+
+from ottla.config import NetworkConfig
+from ottla.errors import ErrorCode, OttlaError
+from ottla.ports import Clock
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.schema import Response
+from ottla.runtime.connection import SCRATCH_BYTES, Connection
+from ottla.runtime.dispatch import Router
+from ottla.runtime.timers import Timers
+
+log = logging.getLogger(__name__)
+
+LISTEN_BACKLOG = 1024
+
+
+class PortTakenError(OttlaError):
+    """Another process listens where this node should."""
+
+
+class Server:
+    """All connections of one node, and what they share."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        limits: NetworkConfig,
+        clock: Clock,
+        timers: Timers,
+        router: Router,
+        services: Any,
+    ) -> None:
+        self.loop = loop
+        self.limits = limits
+        self.clock = clock
+        self.timers = timers
+        self.router = router
+        self.services = services
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.connections: set[Connection] = set()
+        self.unsent_bytes = 0
+        """Answers that slow clients have not taken yet, over all connections."""
+        self.protocol_errors = 0
+        self._listener: asyncio.Server | None = None
+
+    async def listen(self, address: str, port: int) -> int:
+        """The port that is listened on: the one asked for, or a free one for 0."""
+        try:
+            self._listener = await self.loop.create_server(
+                lambda: Connection(self), address, port, backlog=LISTEN_BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortTakenError(f"port {port} on {address} is taken by another process") from error
+            raise
+        self.timers.after_ms(self._idle_check_ms(), self._close_idle)
+        bound: int = self._listener.sockets[0].getsockname()[1]
+        return bound
+
+    def opened(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        if len(self.connections) > self.limits.connections_max:
+            connection.close(f"{self.limits.connections_max} connections are open already")
+
+    def closed(self, connection: Connection) -> None:
+        self.unsent_bytes -= connection.unsent_bytes
+        connection.unsent_bytes = 0
+        self.connections.discard(connection)
+
+    def unsupported_api_versions(self) -> Response:
+        key = ApiVersionsRequest.api_key
+        low, high = ApiVersionsRequest.versions
+        return ApiVersionsResponse(
+            error_code=ErrorCode.UNSUPPORTED_VERSION,
+            api_keys=[ApiVersion(api_key=key, min_version=low, max_version=high)],
+        )
+
+    def _idle_check_ms(self) -> float:
+        return max(1_000, self.limits.connection_idle_ms / 10)
+
+    def _close_idle(self) -> None:
+        before = self.loop.time() - self.limits.connection_idle_ms / 1000
+        for connection in [c for c in self.connections if c.last_read_at < before and not c.line]:
+            connection.close("it was silent for too long")
+        self.timers.after_ms(self._idle_check_ms(), self._close_idle)
+
+    async def close(self) -> None:
+        """Stop listening and hang up. What was answered has been written; what waits is not answered any more."""
+        if self._listener is not None:
+            self._listener.close()
+        for connection in tuple(self.connections):
+            connection.hang_up()
+        if self._listener is not None:
+            await self._listener.wait_closed()

@@ -1,0 +1,70 @@
+"""Many deadlines, one timer of the event loop.
+
+A long poll sets a deadline that nearly always is cancelled, thousands of times a second. A heap entry that is skipped
+when its time comes is much cheaper than a timer of the loop's own for each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+
+
+class Deadline:
+    """A callback at a time. `cancel` makes it a no-op; the entry leaves the heap when its time comes."""
+
+    __slots__ = ("action", "at", "order")
+
+    def __init__(self, at: float, order: int, action: Callable[[], None]) -> None:
+        self.at = at
+        self.order = order
+        self.action: Callable[[], None] | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+
+    def __lt__(self, other: Deadline) -> bool:
+        return (self.at, self.order) < (other.at, other.order)
+
+
+class Timers:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._heap: list[Deadline] = []
+        self._count = 0
+        self._handle: asyncio.TimerHandle | None = None
+        self._armed_for = float("inf")
+
+    def after_ms(self, delay_ms: float, action: Callable[[], None]) -> Deadline:
+        self._count += 1
+        deadline = Deadline(self._loop.time() + delay_ms / 1000, self._count, action)
+        heapq.heappush(self._heap, deadline)
+        if deadline.at < self._armed_for:
+            self._arm(deadline.at)
+        return deadline
+
+    def _arm(self, at: float) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._armed_for = at
+        self._handle = self._loop.call_at(at, self._fire)
+
+    def _fire(self) -> None:
+        self._handle = None
+        self._armed_for = float("inf")
+        now = self._loop.time()
+        heap = self._heap
+        while heap and heap[0].at <= now:
+            action = heapq.heappop(heap).action
+            if action is not None:
+                action()
+        while heap and heap[0].action is None:
+            heapq.heappop(heap)
+        if heap and heap[0].at < self._armed_for:
+            self._arm(heap[0].at)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._heap.clear()
