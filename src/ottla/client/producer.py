@@ -1,0 +1,278 @@
+"""Sending records.
+
+`send` only puts a record into librdkafka's buffer and returns a future; librdkafka's threads batch, compress, send and
+repeat, and one thread of ours serves the delivery reports. A full buffer makes `send` wait, for `max_block_ms` at most:
+nothing is ever dropped. A Producer may be shared by any number of threads, but not by forked processes.
+
+Life cycle: made → started (by `start`, a `with` block or the first `send`) → closed. `close` waits for every record and
+raises if one could not be delivered and nobody has been told. A producer that is forgotten is flushed when the program
+ends.
+"""
+
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka import Producer as RawProducer
+
+from ottla.client.delivery import DeliveryFuture, Failures
+from ottla.client.errors import BufferFullError, ClosedError, UndeliveredError
+from ottla.client.forks import forks
+from ottla.client.librdkafka import logger, on_error, to_error, translated
+from ottla.client.producer_metrics import ProducerMetrics, metrics_from
+from ottla.client.serialization import serialized, to_bytes
+from ottla.client.settings import ProducerConfig, Servers
+
+Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
+
+POLL_S = 0.05
+"""How long one round of the serving thread waits: the time `close` may need to end it."""
+SLICE_S = 0.2
+"""Waiting is cut into slices, since librdkafka does not notice Ctrl-C while it waits."""
+EXIT_FLUSH_S = 10.0
+"""How long the end of the program may wait for a producer that nobody closed."""
+
+
+class Producer:
+    """See the head of the module. Usable as a context manager."""
+
+    def __init__(self, config: ProducerConfig | None = None, *, bootstrap_servers: Servers | None = None) -> None:
+        if config is None:
+            config = ProducerConfig(bootstrap_servers=bootstrap_servers or "localhost:9092")
+        self.config = config
+        self._key_serializer = config.key_serializer or to_bytes
+        self._value_serializer = config.value_serializer or to_bytes
+        self._failures = Failures()
+        self._taken = _Tally()
+        self._lock = threading.Lock()
+        self._generation = forks.generation
+        self._closed = False
+        self._raw: Any = None
+
+    # Life cycle
+
+    def start(self) -> Self:
+        """Make ready to send. Connects in the background, so an unreachable cluster shows when something is sent."""
+        with self._lock:
+            self._require_usable()
+            if self._raw is None:
+                self._start()
+        return self
+
+    def _start(self) -> None:
+        self._statistics: deque[str] = deque(maxlen=1)
+        settings = {**self.config.librdkafka(), "error_cb": on_error, "stats_cb": self._statistics.append}
+        with translated("starting a producer"):
+            raw = RawProducer(settings, logger=logger)
+        self._server = _Server(raw)
+        # The finalizer must not know `self`: it would keep it alive.
+        self._at_exit = weakref.finalize(self, _flush_forgotten, raw, self._server, os.getpid())
+        self._raw = raw
+
+    def close(self, timeout: float | None = None) -> None:
+        """Send what is waiting, then stop. After `timeout` seconds what is left is given up and reported."""
+        with self._lock:
+            if self._closed or self._raw is None:
+                self._closed = True
+                return
+            self._closed = True  # from here on `send` refuses; see `_refuse_late` for one that was under way
+        self._wait_until_empty(timeout)
+        given_up = len(self._raw)
+        if given_up:
+            self._give_up()
+        self._server.stop()
+        self._at_exit.detach()
+        self._raise_unseen(given_up=given_up)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self.close()
+        except UndeliveredError as undelivered:
+            if error is None:
+                raise
+            logger.error("%s", undelivered)  # the error that ended the block is the one to be seen
+
+    # Sending
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> DeliveryFuture:
+        """Put a record into the buffer; the future tells where it was written, or that it was not.
+
+        Waits while the buffer is full. The topic is made by the broker if it is missing and may be made.
+        """
+        if self._closed or self._raw is None or self._generation != forks.generation:
+            self.start()
+        if type(value) is not bytes or self._value_serializer is not to_bytes:
+            value = serialized(self._value_serializer, value, "value")
+        if key is not None and (type(key) is not bytes or self._key_serializer is not to_bytes):
+            key = serialized(self._key_serializer, key, "key")
+        future = DeliveryFuture(topic, self._failures)
+        options = {} if headers is None and timestamp_ms is None else _options(headers, timestamp_ms)
+        try:
+            self._raw.produce(topic, value, key, -1 if partition is None else partition, future, **options)
+        except BufferError:
+            self._send_when_there_is_room(topic, value, key, -1 if partition is None else partition, future, options)
+        except KafkaException as failure:
+            raise to_error(failure.args[0], f"sending to {topic}") from failure
+        self._taken.add()
+        if self._closed:
+            self._finish_late(future)
+        return future
+
+    def _send_when_there_is_room(self, topic: str, *rest: Any) -> None:
+        """The buffer is full: serve delivery reports, which makes room, and try again until `max_block_ms` is over."""
+        *record, options = rest
+        deadline = time.monotonic() + self.config.max_block_ms / 1000
+        while True:
+            left = deadline - time.monotonic()
+            self._raw.poll(max(0.0, min(left, 0.01)))
+            try:
+                self._raw.produce(topic, *record, **options)
+            except BufferError as full:
+                if left <= 0:
+                    raise BufferFullError(
+                        f"the send buffer stayed full for {self.config.max_block_ms} ms: {len(self._raw)} records wait",
+                        retriable=True,
+                    ) from full
+            except KafkaException as failure:
+                raise to_error(failure.args[0], f"sending to {topic}") from failure
+            else:
+                return
+
+    def _finish_late(self, future: DeliveryFuture) -> None:
+        """`close` ran while `send` was under way, and may have missed its record: see it through here."""
+        self._raw.flush(SLICE_S)
+        if not future.done():
+            self._give_up()
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until nothing is waiting to be sent. Raises UndeliveredError if something still is after `timeout`
+        seconds, or if a record failed since the last flush and nobody has looked at its future."""
+        if self._raw is None:
+            return
+        self._wait_until_empty(timeout)
+        self._raise_unseen(waiting=len(self._raw))
+
+    # Looking at it
+
+    def __len__(self) -> int:
+        """Records that wait to be sent or acknowledged."""
+        return 0 if self._raw is None else len(self._raw)
+
+    def metrics(self) -> ProducerMetrics:
+        """Counts of this moment; batch sizes and latencies as of the last `metrics_interval_ms`."""
+        waiting = len(self)
+        statistics = self._statistics[-1] if self._raw is not None and self._statistics else None
+        return metrics_from(statistics, sent=self._taken.value(), failed=self._failures.total, waiting=waiting)
+
+    def partitions_of(self, topic: str, timeout: float = 10.0) -> int:
+        """How many partitions a topic has; makes it, if it is missing and the broker may make topics."""
+        self.start()
+        with translated(f"looking up {topic}"):
+            found = self._raw.list_topics(topic, timeout).topics[topic]
+        if found.error is not None:
+            raise to_error(found.error, f"looking up {topic}")
+        return len(found.partitions)
+
+    # Inside
+
+    def _require_usable(self) -> None:
+        if self._closed:
+            raise ClosedError("the producer was closed")
+        if self._generation != forks.generation:
+            raise ClosedError("this producer was made before a fork; make one in each process")
+
+    def _wait_until_empty(self, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while len(self._raw):
+            left = SLICE_S if deadline is None else min(SLICE_S, deadline - time.monotonic())
+            if left <= 0:
+                return
+            self._raw.flush(left)
+
+    def _give_up(self) -> None:
+        """Let every record that is still waiting fail, so that whoever waits for it is told."""
+        self._raw.purge()
+        self._raw.flush(SLICE_S)
+
+    def _raise_unseen(self, *, waiting: int = 0, given_up: int = 0) -> None:
+        failed, reason = self._failures.take_unseen()
+        if not (failed or waiting):
+            return
+        parts = [f"{waiting} records are still waiting"] if waiting else []
+        if given_up:
+            parts.append(f"{given_up} records were given up")
+        elif failed:
+            parts.append(f"{failed} records were not delivered")
+        raise UndeliveredError("; ".join(parts) + (f" ({reason})" if reason else ""), failed=failed, waiting=waiting)
+
+
+class _Server:
+    """The thread that serves delivery reports, errors and statistics. It knows the raw producer only, so that a
+    Producer that nobody uses any more can be collected."""
+
+    def __init__(self, raw: Any) -> None:
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(raw,), name="ottla-producer", daemon=True)
+        self._thread.start()
+
+    def _serve(self, raw: Any) -> None:
+        while not self._stopping.is_set():
+            raw.poll(POLL_S)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+
+class _Tally:
+    """A counter that any thread may add to. `next` on a count is atomic and costs less than a lock."""
+
+    def __init__(self) -> None:
+        self._count = itertools.count()
+        self.add = self._count.__next__
+        self._lock = threading.Lock()
+        self._reads = 0
+
+    def value(self) -> int:
+        with self._lock:
+            read = self.add() - self._reads
+            self._reads += 1
+            return read
+
+
+def _flush_forgotten(raw: Any, server: _Server, pid: int) -> None:
+    """Of a producer that nobody closed: at its collection or at the end of the program."""
+    if pid != os.getpid():
+        return
+    left = raw.flush(EXIT_FLUSH_S)
+    if left:
+        logger.error("a producer was not closed, and %d of its records could not be delivered", left)
+    server.stop()
+
+
+def _options(headers: Headers | None, timestamp_ms: int | None) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if headers is not None:
+        options["headers"] = list(headers.items() if isinstance(headers, Mapping) else headers)
+    if timestamp_ms is not None:
+        options["timestamp"] = timestamp_ms
+    return options
