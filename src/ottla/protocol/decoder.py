@@ -203,6 +203,8 @@ class DecoderWriter:
         if letters == "B":
             self.source.add(f"{targets} = buffer[at]", "at += 1")
         else:
-            unpack = self.source.named("unpack_" + letters, struct.Struct(">" + letters).unpack_from)
+            unpack = self.source.named(
+                "unpack_" + letters.replace("?", "bool"), struct.Struct(">" + letters).unpack_from
+            )
             self.source.add(f"{targets}, = {unpack}(buffer, at)", f"at += {size_bytes}")
         self._run.clear()

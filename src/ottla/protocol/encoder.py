@@ -192,7 +192,7 @@ class EncoderWriter:
             return
         letters = "".join(letter for letter, _ in self._run)
         values = ", ".join(value for _, value in self._run if value)
-        pack = self.source.named("pack_" + letters, struct.Struct(">" + letters).pack)
+        pack = self.source.named(f"pack_{letters}".replace("?", "bool"), struct.Struct(">" + letters).pack)
         self._pieces.append(f"{pack}({values})")
         self._run.clear()
 

@@ -87,10 +87,8 @@ def zero(kind: WireType) -> object:
             return kind.zero
         case Text():
             return ""
-        case ByteString():
+        case ByteString() | RecordData():
             return b""
-        case RecordData():
-            return None
         case Struct():
             return struct_default(kind.cls)
         case Array():

@@ -61,6 +61,12 @@ RecordPieces = Annotated[Bytes | Sequence[Bytes], RecordData()]
 BOOL = Fixed("?", 1, False)
 FLOAT64 = Fixed("d", 8, 0.0)
 
+INT32_MAX = 2**31 - 1
+INT32_MIN = -(2**31)
+"""As a set of operations that a client may do: not asked for."""
+
+NO_UUID = bytes(16)
+
 UVARINT_BYTES_MAX = 5
 ONE_BYTE_UVARINTS = tuple(bytes((value,)) for value in range(128))
 

@@ -1,0 +1,50 @@
+"""DeleteAcls (key 31): removes the access rules that match filters.
+
+v1   pattern types (literal, prefixed)
+v2   is the first flexible version
+v3   rules for users as resources
+"""
+
+from collections.abc import Sequence
+
+from ottla.protocol.primitives import int8, int16, int32
+from ottla.protocol.schema import Message, Request, Response, request, response
+
+
+class DeleteAclsFilter(Message):
+    resource_type_filter: int8 = 0
+    resource_name_filter: str | None = ""
+    pattern_type_filter: int8 = 3
+    principal_filter: str | None = ""
+    host_filter: str | None = ""
+    operation: int8 = 0
+    permission_type: int8 = 0
+
+
+@request(key=31, versions=(1, 3), flexible_from=2)
+class DeleteAclsRequest(Request):
+    filters: Sequence[DeleteAclsFilter] = ()
+
+
+class DeleteAclsMatchingAcl(Message):
+    error_code: int16 = 0
+    error_message: str | None = ""
+    resource_type: int8 = 0
+    resource_name: str = ""
+    pattern_type: int8 = 3
+    principal: str = ""
+    host: str = ""
+    operation: int8 = 0
+    permission_type: int8 = 0
+
+
+class DeleteAclsFilterResult(Message):
+    error_code: int16 = 0
+    error_message: str | None = ""
+    matching_acls: Sequence[DeleteAclsMatchingAcl] = ()
+
+
+@response(to=DeleteAclsRequest)
+class DeleteAclsResponse(Response):
+    throttle_time_ms: int32 = 0
+    filter_results: Sequence[DeleteAclsFilterResult] = ()
