@@ -88,7 +88,7 @@ class LoggingConfig:
 class BrokerConfig:
     """One node."""
 
-    node_id: int = setting(1, at_least=0, at_most=INT32_MAX)
+    node_id: int = setting(1, at_least=0, at_most=INT32_MAX, kafka=("node.id", "broker.id"))
     """The node's number in its cluster; it must not change once the node has data."""
     address: str = "127.0.0.1"
     """Where the node listens: 0.0.0.0 for every interface. Only this machine can connect by default."""
@@ -104,13 +104,13 @@ class BrokerConfig:
     rack: str | None = setting(None, kafka=("broker.rack",))
     """Where the node stands. Replicas of a partition are put on different racks where there are enough."""
 
-    num_partitions: int = setting(1, at_least=1, at_most=100_000)
+    num_partitions: int = setting(1, at_least=1, at_most=100_000, kafka=("num.partitions",))
     """Partitions of a topic whose creator names no number, or that is created by first use."""
-    default_replication_factor: int = setting(1, at_least=1, at_most=32_767)
+    default_replication_factor: int = setting(1, at_least=1, at_most=32_767, kafka=("default.replication.factor",))
     """Replicas of such a topic."""
-    auto_create_topics_enable: bool = True
+    auto_create_topics_enable: bool = setting(True, kafka=("auto.create.topics.enable",))
     """Whether a topic comes to be when it is first written to or asked for."""
-    delete_topic_enable: bool = True
+    delete_topic_enable: bool = setting(True, kafka=("delete.topic.enable",))
     """Whether clients may delete topics."""
 
     network: NetworkConfig = field(default_factory=NetworkConfig)

@@ -4,7 +4,7 @@
 (`ottla.metadata.topic_configs`). Names and defaults are Kafka's.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ottla.config.settings import check_limits, refused, setting
@@ -62,13 +62,15 @@ class LogConfig:
     its segment from ever growing old."""
     cleanup_policy: frozenset[str] = frozenset({DELETE})
     """delete removes old segments, compact keeps the newest record of every key; both may be given."""
-    compression_type: CompressionType = CompressionType.PRODUCER
+    compression_type: CompressionType = field(
+        default=CompressionType.PRODUCER, metadata={"kafka": ("compression.type",)}
+    )
     """producer stores batches as they were sent; any other value compresses them anew, which costs CPU per record."""
-    compression_gzip_level: int = setting(-1, at_least=-1, at_most=9)
+    compression_gzip_level: int = setting(-1, at_least=-1, at_most=9, kafka=("compression.gzip.level",))
     """Used where compression_type is gzip; -1 is zlib's own choice."""
-    compression_lz4_level: int = setting(9, at_least=1, at_most=17)
+    compression_lz4_level: int = setting(9, at_least=1, at_most=17, kafka=("compression.lz4.level",))
     """Used where compression_type is lz4."""
-    compression_zstd_level: int = setting(3, at_least=-131_072, at_most=22)
+    compression_zstd_level: int = setting(3, at_least=-131_072, at_most=22, kafka=("compression.zstd.level",))
     """Used where compression_type is zstd."""
     file_delete_delay_ms: int = setting(MINUTE_MS, at_least=0, kafka=("log.segment.delete.delay.ms",))
     """How long the files of a removed segment stay, renamed, so that a read under way can end."""

@@ -28,8 +28,11 @@ class Setting:
 
     @property
     def kafka_names(self) -> tuple[str, ...]:
-        own: tuple[str, ...] = self.field.metadata.get("kafka", ())
-        return own
+        """What Kafka calls it: in the section `log` its path with dots, unless said otherwise."""
+        given: tuple[str, ...] = self.field.metadata.get("kafka", ())
+        if not given and self.path.startswith("log."):
+            return (self.path.replace("_", "."),)
+        return given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,6 @@ class Target:
 
 
 LEGACY = {
-    "broker_id": Target(path="node_id", unit=None),
     "host": Target(path="address", unit=None),
     "advertised_host": Target(path="advertised_address", unit=None),
     "replication_factor": Target(path="default_replication_factor", unit=None),

@@ -1,0 +1,46 @@
+"""The configs of a broker: every setting of its file, under Kafka's name where Kafka has one.
+
+Those about logs can be changed while the cluster runs, for one broker or for all; the others show what the node was
+started with.
+"""
+
+from collections.abc import Mapping
+from functools import cache, reduce
+from typing import Any
+
+from ottla.config import BrokerConfig
+from ottla.config.names import Setting, settings
+from ottla.errors import BrokerError, ErrorCode
+from ottla.metadata.config_defs import ConfigDef, define
+from ottla.metadata.topic_configs import dynamic_log_config
+
+
+@cache
+def broker_configs() -> Mapping[str, ConfigDef]:
+    """By name, in alphabetical order."""
+    found = {_name_of(setting): setting for setting in settings().values()}
+    return {
+        name: define(name, setting, read_only=not setting.path.startswith("log."))
+        for name, setting in sorted(found.items())
+    }
+
+
+def _name_of(setting: Setting) -> str:
+    names = setting.kafka_names
+    return names[0] if names else "ottla." + setting.path.replace("_", ".")
+
+
+def static_value(config: BrokerConfig, definition: ConfigDef) -> Any:
+    """What the node was started with."""
+    return reduce(getattr, definition.setting.path.split("."), config)
+
+
+def require_dynamic(config: BrokerConfig, values: Mapping[str, str]) -> None:
+    """INVALID_CONFIG unless all of these may be set while the node runs, and fit together."""
+    known = broker_configs()
+    for name in values:
+        if name not in known:
+            raise BrokerError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")
+        if known[name].read_only:
+            raise BrokerError(ErrorCode.INVALID_CONFIG, f"Cannot update this config dynamically: {name}")
+    dynamic_log_config(config.log, values)

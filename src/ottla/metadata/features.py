@@ -1,0 +1,14 @@
+"""Features that the cluster as a whole switches on: only what is truly served.
+
+A client looks at the finalized levels to decide which protocol it may use (`transaction.version` ≥ 2, `group.version`
+≥ 1), so a level here is a promise.
+"""
+
+from collections.abc import Mapping
+
+METADATA_VERSION = "metadata.version"
+
+METADATA_LEVEL = 23
+"""Kafka's 4.0-IV1: partition records name eligible leader replicas."""
+
+SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL)}
