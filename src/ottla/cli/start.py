@@ -1,0 +1,49 @@
+"""`ottla start`: run a node until it is told to stop.
+
+A node must answer within a quarter of a second of its start, interpreter included, so this module imports the config
+and then the runtime, and neither a client nor anything that draws.
+"""
+
+import os
+
+import click
+
+from ottla.cli.options import PAIR
+from ottla.config import load_config
+from ottla.observability.logs import configure_logging
+
+
+@click.command
+@click.option("--node-id", metavar="N", help="The node's number in its cluster (1).")
+@click.option("--port", metavar="PORT", help="TCP port for the Kafka protocol (9092); 0 takes a free one.")
+@click.option("--address", metavar="HOST", help="Where to listen (127.0.0.1); 0.0.0.0 for every interface.")
+@click.option("--advertised-address", metavar="HOST", help="The host that clients are told to connect to.")
+@click.option("--data-dir", metavar="DIR", help="Everything the node keeps (./data).")
+@click.option("--config", metavar="FILE", envvar="OTTLA_CONFIG", help="YAML file; config/broker.yaml explains it all.")
+@click.option("--segment-size", metavar="SIZE", help="A segment file is closed at this size (1GiB).")
+@click.option("--wal-sync-interval", metavar="TIME", help="0: sync before every answer; else sync that often.")
+@click.option("--durability", metavar="MODE", help="commit (an answer waits for the disk), interval or os.")
+@click.option("--rack", metavar="NAME", help="Where the node stands: replicas go to different racks.")
+@click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
+@click.option("--log-format", metavar="FORMAT", help="text or json.")
+@click.option("--set", "settings", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Any setting, by its name.")
+def command(config: str | None, settings: tuple[tuple[str, str], ...], **flags: str | None) -> int:
+    """Run a node in the foreground. SIGTERM or Ctrl-C stops it cleanly.
+
+    Settings come from the defaults, the file given with --config, OTTLA_… environment variables (OTTLA_PORT,
+    OTTLA_JOURNAL_DURABILITY) and the flags, each overruling the ones before it.
+    """
+    broker_config = load_config(config, os.environ, _overrides(flags, settings))
+    configure_logging(level=broker_config.logging.level, log_format=broker_config.logging.format)
+    from ottla.runtime.main import run  # only now: a setting that is wrong is told before anything is loaded
+
+    return run(broker_config)
+
+
+def _overrides(flags: dict[str, str | None], settings: tuple[tuple[str, str], ...]) -> dict[str, object]:
+    given: dict[str, object] = {name: value for name, value in flags.items() if value is not None}
+    for name, value in settings:
+        if name in given and given[name] != value:
+            raise click.UsageError(f"{name} is given twice: {given[name]} and {value}.")
+        given[name] = value
+    return given
