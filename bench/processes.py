@@ -1,0 +1,33 @@
+"""What the system tells about a server process: CPU time, memory, and how to stop it for good."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of all threads of a process, those that ended included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory in megabytes (10^6 bytes)."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES / 1e6
+
+
+def stop(process: subprocess.Popen[bytes], *, within_s: float = 30) -> None:
+    """Ask a process to stop, and end it if it doesn't."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGCONT)
+    process.terminate()
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,136 @@
+"""Tells what was measured: a table for people, JSON for programs."""
+
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import apache_kafka
+from bench.goals import missed
+from bench.native import Measured
+from bench.runner import Run
+from bench.workloads import BY_NAME
+
+_SHOWN = (
+    ("rate", "{:,.0f}/s"),
+    ("mb_per_s", "{:,.4g} MB/s"),
+    ("p50_ms", "p50 {:.2f} ms"),
+    ("p99_ms", "p99 {:.2f} ms"),
+    ("broker_cpu_us", "{:.3g} µs"),
+    ("cpu_growth", "CPU grows {:.2f} times"),
+    ("start_s", "{:.2f} s"),
+    ("start_cpu_s", "{:.2f} s CPU"),
+    ("idle_rss_mb", "{:.0f} MB"),
+    ("idle_cpu_percent", "{:.1f} % idle"),
+    ("one_topic_ms", "{:.1f} ms"),
+    ("thousand_topics_s", "{:.2f} s"),
+)
+_COUNTERPARTS = (("ottla", "kafka-durable"), ("ottla-os", "kafka"), ("ottla", "kafka"))
+
+
+def line(measured: Measured) -> str:
+    """One cell: the figures of one run or of the median of several."""
+    if "error" in measured:
+        return f"failed: {str(measured['error']).splitlines()[0]}"
+    parts = [form.format(measured[name]) for name, form in _SHOWN if measured.get(name)]
+    if set(measured) == {"broker_rss_mb"}:
+        parts = [f"{measured['broker_rss_mb']:.0f} MB"]
+    if measured.get("refused"):
+        parts.append(f"{measured['refused']} refused (error {measured['first_error']})")
+    return ", ".join(parts)
+
+
+def medians(runs: Sequence[Run]) -> dict[str, dict[str, Measured]]:
+    """workload → system → figure → median over the repetitions; a failed repetition is shown as such."""
+    grouped: dict[str, dict[str, list[Measured]]] = {}
+    for run in runs:
+        grouped.setdefault(run.workload, {}).setdefault(run.system, []).append(run.figures)
+    return {
+        workload: {system: _median(several) for system, several in systems.items()}
+        for workload, systems in grouped.items()
+    }
+
+
+def _median(several: Sequence[Measured]) -> Measured:
+    for figures in several:
+        if "error" in figures:
+            return figures
+    return {name: statistics.median(figures[name] for figures in several) for name in several[0]}
+
+
+def table(runs: Sequence[Run]) -> str:
+    """A Markdown table with a column per system, then the ratios and the goals that were missed."""
+    summary = medians(runs)
+    systems = list(dict.fromkeys(run.system for run in runs))
+    lines = ["| Work | " + " | ".join(systems) + " |", "|---" * (len(systems) + 1) + "|"]
+    for workload, figures in summary.items():
+        cells = [line(figures[system]) if system in figures else "" for system in systems]
+        lines.append(f"| {BY_NAME[workload].title} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, *_ratios(summary), *_missed_goals(summary)])
+
+
+def _ratios(summary: dict[str, dict[str, Measured]]) -> list[str]:
+    lines = []
+    for ours, theirs in _COUNTERPARTS:
+        rows = [
+            f"| {BY_NAME[workload].title} | {_ratios_of(systems[ours], systems[theirs])} |"
+            for workload, systems in summary.items()
+            if ours in systems and theirs in systems and "broker_cpu_us" in systems[ours]
+        ]
+        if rows:
+            lines += ["", f"| {ours} / {theirs} | rate | CPU per message | p99 |", "|---|---|---|---|", *rows]
+    return lines
+
+
+def _ratios_of(ours: Measured, theirs: Measured) -> str:
+    figures = ("rate", "broker_cpu_us", "p99_ms")
+    both = [(ours.get(figure), theirs.get(figure)) for figure in figures]
+    return " | ".join(f"{mine / other:.2f}" if mine and other else "" for mine, other in both)
+
+
+def _missed_goals(summary: dict[str, dict[str, Measured]]) -> list[str]:
+    lines = [
+        f"- {system}, {workload}: {'; '.join(sentences)}"
+        for workload, systems in summary.items()
+        for system, figures in systems.items()
+        if (sentences := missed(system, workload, figures))
+    ]
+    return ["", "Goals missed:", *lines] if lines else []
+
+
+def as_json(runs: Sequence[Run]) -> dict[str, Any]:
+    return {
+        "machine": machine(),
+        "kafka_version": apache_kafka.VERSION,
+        "median": medians(runs),
+        "runs": [
+            {"workload": run.workload, "system": run.system, "repetition": run.repetition, **run.figures}
+            for run in runs
+        ],
+    }
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "cores": os.cpu_count(),
+        "cpu": _cpu_model(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "commit": _commit(),
+    }
+
+
+def _cpu_model() -> str:
+    for row in Path("/proc/cpuinfo").read_text().splitlines():
+        if row.startswith("model name"):
+            return row.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

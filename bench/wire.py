@@ -1,0 +1,132 @@
+"""The three Kafka requests that the harness sends itself.
+
+Startup and topic creation are measured with these few lines rather than with a client: a client connects, asks for
+versions and retries on its own timers, and those would be what is measured. Written by hand and not with
+`ottla.protocol`, so that the same code judges both brokers.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Self
+
+_METADATA, _CREATE_TOPICS, _DELETE_TOPICS = 3, 19, 20
+
+
+class RequestFailedError(Exception):
+    """The broker answered with an error code."""
+
+
+class WireClient:
+    """One connection; requests are answered one at a time."""
+
+    def __init__(self, port: int, *, timeout_s: float = 60) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def _call(self, api_key: int, version: int, body: bytes) -> bytes:
+        self._correlation_id += 1
+        header = struct.pack(">hhi", api_key, version, self._correlation_id) + _string("bench")
+        self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        size = struct.unpack(">i", self._receive(4))[0]
+        answer = self._receive(size)
+        if struct.unpack_from(">i", answer)[0] != self._correlation_id:
+            raise RequestFailedError("the answer belongs to another request")
+        return answer[4:]
+
+    def _receive(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self._socket.recv(min(size, 1 << 20))
+            if not part:
+                raise ConnectionResetError("the broker closed the connection")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def broker_count(self) -> int:
+        """Metadata v1 for no topic: how many brokers the cluster has."""
+        brokers: int = struct.unpack_from(">i", self._call(_METADATA, 1, struct.pack(">i", 0)))[0]
+        return brokers
+
+    def leaders_known(self, topic: str) -> bool:
+        """Metadata v1 for one topic: does each of its partitions have a leader?"""
+        answer = self._call(_METADATA, 1, struct.pack(">i", 1) + _string(topic))
+        at = 4
+        for _ in range(struct.unpack_from(">i", answer)[0]):  # brokers: id, host, port, rack
+            at += 4
+            at = _after_string(answer, at) + 4
+            at = _after_string(answer, at)
+        at += 4 + 4  # controller id, topic count
+        (error,) = struct.unpack_from(">h", answer, at)
+        at = _after_string(answer, at + 2) + 1
+        (partitions,) = struct.unpack_from(">i", answer, at)
+        (first_error,) = struct.unpack_from(">h", answer, at + 4) if partitions else (0,)
+        return bool(error == 0 and partitions > 0 and first_error == 0)
+
+    def create_topics(self, names: Sequence[str], *, partitions: int) -> None:
+        """CreateTopics v2, all names in one request."""
+        body = [struct.pack(">i", len(names))]
+        body += [_string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names]
+        body.append(struct.pack(">i?", 60_000, False))
+        answer = self._call(_CREATE_TOPICS, 2, b"".join(body))
+        _raise_errors(answer, 4, with_message=True)
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """DeleteTopics v1."""
+        body = struct.pack(">i", len(names)) + b"".join(map(_string, names)) + struct.pack(">i", 60_000)
+        _raise_errors(self._call(_DELETE_TOPICS, 1, body), 4, with_message=False)
+
+
+def wait_until_ready(port: int, *, within_s: float) -> float:
+    """The time of the first Metadata answer that names a broker, tried again every millisecond."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            with WireClient(port, timeout_s=within_s) as client:
+                while client.broker_count() == 0:
+                    time.sleep(0.001)
+                return time.monotonic()
+        except OSError:
+            time.sleep(0.001)
+    raise TimeoutError(f"no answer on port {port} within {within_s:g} s")
+
+
+def wait_for_leaders(port: int, topic: str, *, within_s: float = 30) -> None:
+    """Kafka answers CreateTopics before its own metadata knows the leaders; wait until a producer could start."""
+    deadline = time.monotonic() + within_s
+    with WireClient(port) as client:
+        while not client.leaders_known(topic):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} has no leaders after {within_s:g} s")
+            time.sleep(0.005)
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def _after_string(data: bytes, at: int) -> int:
+    return int(at + 2 + max(struct.unpack_from(">h", data, at)[0], 0))
+
+
+def _raise_errors(answer: bytes, at: int, *, with_message: bool) -> None:
+    (count,) = struct.unpack_from(">i", answer, at)
+    at += 4
+    for _ in range(count):
+        name_at, at = at, _after_string(answer, at)
+        (error,) = struct.unpack_from(">h", answer, at)
+        if error:
+            raise RequestFailedError(f"{answer[name_at + 2 : at].decode()}: error code {error}")
+        at += 2
+        if with_message:
+            at = _after_string(answer, at)
