@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ottla.client.errors import ClientError
 from ottla.errors import ConfigError
+from ottla.types import TopicPartition
 
 Servers = str | Sequence[str]
 Settings = dict[str, Any]
@@ -206,6 +208,8 @@ class ConsumerConfig:
     value_deserializer: Callable[[bytes], Any] | None = None
     """From bytes to what a message holds. None: the bytes. Not called for a null."""
     on_bad_record: OnBadRecord = OnBadRecord.RAISE
+    on_commit: Callable[[Mapping[TopicPartition, int], ClientError | None], object] | None = None
+    """Told of every commit in the background and every `commit_async`. Without it, failures are logged."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,408 @@
+"""Reading records, alone or in a group.
+
+`poll` hands out what has come. A record counts as done when the program comes back for more (the next `poll`, the next
+turn of a loop, a clean `close`), and only what is done is committed, in the background (`enable_auto_commit`) or by
+`commit()`. So a crash repeats records and never skips one: at least once. A `with` block that ends by an exception
+does not count its last records as done.
+
+A Consumer belongs to one thread at a time; only `wakeup` may be called from another. Callbacks of a rebalance run
+inside `poll`.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
+from confluent_kafka import Consumer as RawConsumer
+from confluent_kafka import TopicPartition as RawPartition
+
+from ottla.client.cluster import OffsetAt, Offsets, PartitionLag
+from ottla.client.consumer_buffer import ConsumerBuffer
+from ottla.client.errors import ClosedError, CommitFailedError, OffsetOutOfRangeError
+from ottla.client.forks import forks
+from ottla.client.lag import lag_of
+from ottla.client.librdkafka import logger, on_error, to_error, translated
+from ottla.client.message import Message
+from ottla.client.settings import ConsumerConfig, OffsetResetPolicy, Servers
+from ottla.errors import ConfigError
+from ottla.types import TopicPartition
+
+Partition = tuple[str, int]
+OnRebalance = Callable[["Consumer", list[TopicPartition]], object]
+
+SLICE_S = 0.1
+"""Waiting is cut into slices, since librdkafka notices neither Ctrl-C nor `wakeup` while it waits."""
+SEEK_PATIENCE_S = 5.0
+
+_NEWS = frozenset(
+    (
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._PARTITION_EOF,
+        KafkaError._MAX_POLL_EXCEEDED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    )
+)
+"""What librdkafka tells and then mends by itself: it reconnects, rejoins, or finds the topic when it is made."""
+
+
+class Consumer:
+    """See the head of the module. Usable as a context manager and in a `for` loop."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        bootstrap_servers: Servers | None = None,
+        group_id: str | None = None,
+    ) -> None:
+        if config is None:
+            config = ConsumerConfig(bootstrap_servers=bootstrap_servers or "localhost:9092", group_id=group_id)
+        self.config = config
+        self._commits_alone = config.enable_auto_commit and config.group_id is not None
+        self._generation = forks.generation
+        self._closed = False
+        self._woken = False
+        self._handed_out = False
+        """Whether the program got records that are not marked as done yet."""
+        self._sought: dict[TopicPartition, int] = {}
+        self._assigning: dict[TopicPartition, int] | None = None
+        """While `on_assign` runs: where it wants to start."""
+        self._buffer = ConsumerBuffer(config, _raise_unless_news)
+        settings = {**config.librdkafka(), "error_cb": on_error, "on_commit": self._on_commit}
+        with translated("making a consumer"):
+            self._raw = RawConsumer(settings, logger=logger)
+
+    # What to read
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        on_assign: OnRebalance | None = None,
+        on_revoke: OnRebalance | None = None,
+        on_lost: OnRebalance | None = None,
+    ) -> None:
+        """Share these topics, or those whose whole name matches `pattern`, with the other members of the group.
+
+        `on_assign(consumer, partitions)` may `seek`; `on_revoke` may `commit`, and `on_lost` (default: `on_revoke`)
+        may not, since others have the partitions already. A topic that is missing is read as soon as it is made.
+        """
+        self._require_open()
+        if self.config.group_id is None:
+            raise ConfigError("subscribe needs a group_id; a consumer without a group can `assign` partitions")
+        names = [topics] if isinstance(topics, str) else list(topics)
+        if pattern is not None:
+            names.append(f"^(?:{pattern})$" if not pattern.startswith("^") else pattern)
+        with translated(f"subscribing to {', '.join(names)}"):
+            self._raw.subscribe(
+                names,
+                on_assign=lambda _, raw: self._assigned(on_assign, raw),
+                on_revoke=lambda _, raw: self._revoked(on_revoke, raw),
+                on_lost=lambda _, raw: self._revoked(on_lost or on_revoke, raw),
+            )
+
+    def unsubscribe(self) -> None:
+        self._require_open()
+        self._mark_done()
+        self._buffer.clear()
+        self._raw.unsubscribe()
+
+    def assign(self, partitions: Iterable[Partition] | Offsets) -> None:
+        """Read exactly these partitions, without a group's say; a mapping tells where to start in each.
+
+        Where it doesn't tell: at the group's committed offset, or as `auto_offset_reset` says.
+        """
+        self._require_open()
+        self._mark_done()
+        self._buffer.clear()
+        self._sought.clear()
+        if isinstance(partitions, Mapping):
+            wanted = [RawPartition(topic, partition, offset) for (topic, partition), offset in partitions.items()]
+        else:
+            wanted = [RawPartition(topic, partition) for topic, partition in partitions]
+        with translated("assigning partitions"):
+            self._raw.assign(wanted)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that this consumer reads now."""
+        self._require_open()
+        return {TopicPartition(raw.topic, raw.partition) for raw in self._raw.assignment()}
+
+    # Reading
+
+    def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[Message]:
+        """What has come, at once if there is something, else after waiting for at most `timeout_ms`."""
+        limit = self.config.max_poll_records if max_records is None else max_records
+        deadline = time.monotonic() + timeout_ms / 1000
+        self._mark_done()
+        while True:
+            if not self._buffer and not self._fetch(limit, deadline):
+                return []
+            messages = self._buffer.take(limit)
+            if messages:
+                self._handed_out = True
+                return messages
+
+    def messages(self, timeout_ms: float | None = None) -> Iterator[Message]:
+        """One message after the other. Ends when none came for `timeout_ms` (never, if None), or at `wakeup`."""
+        while True:
+            deadline = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+            if not self._buffer:
+                self._mark_done()
+                if not self._fetch(self.config.max_poll_records, deadline):
+                    return
+            for message in self._buffer.take(1):
+                self._handed_out = True
+                yield message
+
+    def __iter__(self) -> Iterator[Message]:
+        return self.messages()
+
+    def wakeup(self) -> None:
+        """Let the `poll` or the loop that waits in another thread, or the next one, return at once."""
+        self._woken = True
+
+    def _fetch(self, limit: int, deadline: float) -> bool:
+        """Fill the buffer; False: the time was over, or somebody called `wakeup`."""
+        self._require_open()
+        while not self._woken:
+            with translated("polling"):
+                raw_messages = self._raw.consume(limit, 0)
+                left = deadline - time.monotonic()
+                if not raw_messages and left > 0:
+                    # `consume` waits until it has as many as asked for; `poll` returns with the first.
+                    first = self._raw.poll(min(left, SLICE_S))
+                    raw_messages = [] if first is None else [first, *self._raw.consume(limit - 1, 0)]
+            if raw_messages:
+                self._buffer.add(raw_messages)
+                return True
+            if left <= 0:
+                return False
+        self._woken = False
+        return False
+
+    # Offsets
+
+    def commit(self, offsets: Offsets | None = None) -> None:
+        """Store where the group goes on: after everything handed out so far, or at `{(topic, partition): offset}`,
+        the offset being the next one to read. Returns when it is durable; raises CommitFailedError if it is not."""
+        wanted = self._to_commit(offsets)
+        if not wanted:
+            return
+        with translated("committing offsets", CommitFailedError):
+            answers = self._raw.commit(offsets=wanted, asynchronous=False)
+        for answer in answers:
+            if answer.error is not None:
+                raise to_error(answer.error, f"committing {answer.topic}-{answer.partition}", CommitFailedError)
+
+    def commit_async(self, offsets: Offsets | None = None) -> None:
+        """The same without waiting; the outcome goes to `ConsumerConfig.on_commit`, called inside a later `poll`."""
+        wanted = self._to_commit(offsets)
+        if wanted:
+            with translated("committing offsets", CommitFailedError):
+                self._raw.commit(offsets=wanted, asynchronous=True)
+
+    def _to_commit(self, offsets: Offsets | None) -> list[Any]:
+        self._require_open()
+        if self.config.group_id is None:
+            raise ConfigError("committing offsets needs a group_id")
+        if offsets is None:
+            return self._positions()
+        return [RawPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+
+    def committed(self, partitions: Iterable[Partition] | None = None) -> dict[TopicPartition, int | None]:
+        """The group's offsets, of all assigned partitions or of these; None where it has none."""
+        self._require_open()
+        wanted = self._raw_partitions(partitions)
+        with translated("reading committed offsets"):
+            found = self._raw.committed(wanted, self.config.request_timeout_ms / 1000) if wanted else []
+        return {_at(raw): raw.offset if raw.offset >= 0 else None for raw in found}
+
+    def position(self, partition: Partition) -> int | None:
+        """The offset that comes next; None before the first record of a partition is known."""
+        self._require_open()
+        at = TopicPartition(*partition)
+        if at in (waiting := self._buffer.first_offsets()):
+            return waiting[at]
+        [raw] = self._raw.position([RawPartition(*at)])
+        return raw.offset if raw.offset >= 0 else self._sought.get(at)
+
+    def _positions(self) -> list[Any]:
+        """Where the program is in each partition it reads: behind librdkafka by what is still in the buffer."""
+        waiting = self._buffer.first_offsets()
+        positions = []
+        for raw in self._raw.position(self._raw.assignment()):
+            offset = waiting.get(_at(raw), raw.offset)
+            if offset < 0:
+                offset = self._sought.get(_at(raw), offset)
+            if offset >= 0:
+                epoch = raw.leader_epoch if offset == raw.offset else None
+                positions.append(RawPartition(raw.topic, raw.partition, offset, None, epoch))
+        return positions
+
+    def _mark_done(self) -> None:
+        """What was handed out is done: the next automatic commit may cover it."""
+        if self._handed_out and self._commits_alone:
+            with translated("storing offsets"):
+                self._raw.store_offsets(offsets=self._positions())
+        self._handed_out = False
+
+    # Moving
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """Go on at `offset`. Inside `on_assign` it says where to start."""
+        at = TopicPartition(*partition)
+        self._seek(at, offset)
+        self._sought[at] = offset
+
+    def seek_to_beginning(self, *partitions: Partition) -> None:
+        """Of these partitions, or of all that are assigned."""
+        for raw in self._raw_partitions(partitions or None):
+            self._seek(_at(raw), OFFSET_BEGINNING)
+
+    def seek_to_end(self, *partitions: Partition) -> None:
+        for raw in self._raw_partitions(partitions or None):
+            self._seek(_at(raw), OFFSET_END)
+
+    def seek_to_time(self, timestamp: int, *partitions: Partition) -> None:
+        """To the first record with this timestamp (milliseconds since 1970) or a later one; else to the end."""
+        wanted = [RawPartition(raw.topic, raw.partition, timestamp) for raw in self._raw_partitions(partitions or None)]
+        with translated("looking up offsets by time"):
+            found = self._raw.offsets_for_times(wanted, self.config.request_timeout_ms / 1000) if wanted else []
+        for raw in found:
+            self._seek(_at(raw), raw.offset if raw.offset >= 0 else OFFSET_END)
+
+    def _seek(self, at: TopicPartition, offset: int) -> None:
+        self._require_open()
+        self._sought.pop(at, None)
+        self._buffer.drop((at,))
+        if self._assigning is not None:
+            self._assigning[at] = offset
+            return
+        deadline = time.monotonic() + SEEK_PATIENCE_S
+        while True:
+            try:
+                self._raw.seek(RawPartition(at.topic, at.partition, offset))
+                return
+            except KafkaException as failure:
+                starting = failure.args[0].code() == KafkaError._STATE and at in self.assignment()
+                if not starting or time.monotonic() > deadline:
+                    raise to_error(failure.args[0], f"seeking in {at}") from failure
+            time.sleep(0.005)  # the partition was assigned a moment ago, and librdkafka is not ready for it yet
+
+    def pause(self, *partitions: Partition) -> None:
+        """Hand out nothing of these partitions (or of all) until `resume`. The consumer stays in its group."""
+        wanted = self._raw_partitions(partitions or None)
+        with translated("pausing"):
+            self._raw.pause(wanted)
+        self._buffer.hold({_at(raw) for raw in wanted})
+
+    def resume(self, *partitions: Partition) -> None:
+        wanted = self._raw_partitions(partitions or None)
+        with translated("resuming"):
+            self._raw.resume(wanted)
+        self._buffer.release([_at(raw) for raw in wanted])
+
+    # Looking at it
+
+    def lag(self) -> list[PartitionLag]:
+        """How far behind the end this consumer is in each of its partitions, in records and in seconds."""
+        timeout = self.config.request_timeout_ms / 1000
+        ends: dict[TopicPartition, OffsetAt] = {}
+        starts: dict[TopicPartition, OffsetAt] = {}
+        positions = {at: self.position(at) for at in sorted(self.assignment())}
+        for at in positions:
+            with translated(f"reading the ends of {at}"):
+                low, high = self._raw.get_watermark_offsets(RawPartition(*at), timeout)
+            starts[at], ends[at] = OffsetAt(offset=low, timestamp=-1), OffsetAt(offset=high, timestamp=-1)
+        now_ms = int(time.time() * 1000)
+        return lag_of(positions, start=starts, end=ends, settings=self.config.librdkafka(), now_ms=now_ms)
+
+    # Life cycle
+
+    def close(self, *, mark_done: bool = True) -> None:
+        """Commit what is done (if that is automatic) and leave the group, whose other members then take over."""
+        if self._closed or self._generation != forks.generation:
+            self._closed = True
+            return
+        try:
+            if mark_done:
+                self._mark_done()
+        finally:
+            with translated("closing the consumer"):
+                self._raw.close()
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close(mark_done=error is None)
+
+    # Inside
+
+    def _assigned(self, callback: OnRebalance | None, raw_partitions: list[Any]) -> None:
+        if callback is None:
+            return
+        self._assigning = {}
+        try:
+            callback(self, [_at(raw) for raw in raw_partitions])
+            starts = self._assigning
+        finally:
+            self._assigning = None
+        if starts:
+            wanted = [
+                RawPartition(raw.topic, raw.partition, starts.get(_at(raw), raw.offset)) for raw in raw_partitions
+            ]
+            (self._raw.incremental_assign if self.config.cooperative else self._raw.assign)(wanted)
+
+    def _revoked(self, callback: OnRebalance | None, raw_partitions: list[Any]) -> None:
+        partitions = [_at(raw) for raw in raw_partitions]
+        try:
+            if callback is not None:
+                callback(self, partitions)
+        finally:
+            self._buffer.drop(partitions)
+            for at in partitions:
+                self._sought.pop(at, None)
+
+    def _on_commit(self, error: Any, raw_partitions: list[Any]) -> None:
+        failed = error or next((raw.error for raw in raw_partitions if raw.error is not None), None)
+        problem = None if failed is None else to_error(failed, "committing offsets", CommitFailedError)
+        if self.config.on_commit is not None:
+            self.config.on_commit({_at(raw): raw.offset for raw in raw_partitions}, problem)
+        elif problem is not None:
+            logger.warning("%s", problem)
+
+    def _raw_partitions(self, partitions: Iterable[Partition] | None) -> list[Any]:
+        self._require_open()
+        if partitions is None:
+            return list(self._raw.assignment())
+        return [RawPartition(topic, partition) for topic, partition in partitions]
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the consumer was closed")
+        if self._generation != forks.generation:
+            raise ClosedError("this consumer was made before a fork; make one in each process")
+
+
+def _at(raw: Any) -> TopicPartition:
+    return TopicPartition(raw.topic, raw.partition)
+
+
+def _raise_unless_news(error: Any) -> None:
+    code = error.code()
+    if code == KafkaError._AUTO_OFFSET_RESET:
+        raise to_error(error, f"auto_offset_reset is {OffsetResetPolicy.NONE.name}", OffsetOutOfRangeError)
+    if error.fatal() or code not in _NEWS:
+        raise to_error(error, "reading")
+    logger.warning("%s", error.str())
