@@ -197,6 +197,13 @@ class Services(Protocol):
     def clock(self) -> Clock: ...
 
     @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def controller_id(self) -> int:
+        """The node that changes the metadata, or -1 while there is none."""
+
+    @property
     def image(self) -> MetadataImage:
         """The newest metadata that this node has applied."""
 

@@ -27,7 +27,8 @@ def find_coordinator(
 
 def _here(key: str, services: Services) -> Coordinator:
     broker = services.image.brokers[services.config.node_id]
-    return Coordinator(key=key, node_id=broker.node_id, host=broker.host, port=broker.port)
+    endpoint = broker.endpoints[0]
+    return Coordinator(key=key, node_id=broker.broker_id, host=endpoint.host, port=endpoint.port)
 
 
 def _refused(key: str, error: BrokerError) -> Coordinator:

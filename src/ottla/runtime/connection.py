@@ -102,6 +102,16 @@ class Connection(asyncio.BufferedProtocol):
         self.unsent_bytes = 0
         """What was written and not taken, counted while the client is slow."""
 
+    @property
+    def buffered_bytes(self) -> int:
+        """What has arrived and is not served yet."""
+        return self._filled
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The memory that is held for it."""
+        return 0 if self._own is None else len(self._own)
+
     # The event loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -51,19 +51,23 @@ class Server:
         self.protocol_errors = 0
         self._listener: asyncio.Server | None = None
 
-    async def listen(self, address: str, port: int) -> int:
-        """The port that is listened on: the one asked for, or a free one for 0."""
+    async def bind(self, address: str, port: int) -> int:
+        """Take the port, without serving yet. Returns the port: the one asked for, or a free one for 0."""
         try:
             self._listener = await self.loop.create_server(
-                lambda: Connection(self), address, port, backlog=LISTEN_BACKLOG, reuse_address=True
+                lambda: Connection(self), address, port, backlog=LISTEN_BACKLOG, start_serving=False
             )
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortTakenError(f"port {port} on {address} is taken by another process") from error
             raise
-        self.timers.after_ms(self._idle_check_ms(), self._close_idle)
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound
+
+    async def serve(self) -> None:
+        if self._listener is not None:
+            await self._listener.start_serving()
+        self.timers.after_ms(self._idle_check_ms(), self._close_idle)
 
     def opened(self, connection: Connection) -> None:
         self.connections.add(connection)

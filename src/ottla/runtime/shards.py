@@ -67,7 +67,6 @@ class ShardRuntime(Generic[S, R]):
         self._on_replayed = on_replayed
         self._alarm: Deadline | None = None
         self._alarm_ms: int | None = None
-        self._covered: Deferred[None] | None = None
 
     def call(self, decide: Callable[[Any, Deferred[Any], int], Result[R, T]]) -> Deferred[T]:
         caller: Deferred[T] = Deferred()
@@ -137,7 +136,7 @@ class ShardRuntime(Generic[S, R]):
 
     # Loading: the same records through the same replay.
 
-    def load(self) -> Iterator[int]:
+    def load(self, now_ms: int) -> Iterator[int]:
         """Replay the whole log, a piece at a time: yields the number of records of each piece."""
         for records in self._read_log():
             for record in records:

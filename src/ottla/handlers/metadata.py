@@ -1,0 +1,133 @@
+"""Metadata: who the brokers are and who leads which partition; a topic that is missing may come to be by being asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.errors import ErrorCode
+from ottla.handlers.registry import handles
+from ottla.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ottla.metadata.topic_names import is_valid_topic_name
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.protocol.primitives import INT32_MIN
+from ottla.services import Deferred, RequestContext, Services
+from ottla.types import NO_TOPIC_ID
+
+BROKER_DEFAULT = -1
+EMPTY_MEANS_ALL_UNTIL = 0
+ALL_OPERATIONS = 0b1_1110_1111_1000
+"""Everything that Kafka defines for a topic or a cluster: there are no ACLs, so all of it is allowed."""
+
+
+@handles(MetadataRequest)
+def metadata(request: MetadataRequest, ctx: RequestContext) -> MetadataResponse | Deferred[MetadataResponse]:
+    everything = request.topics is None or (not request.topics and ctx.api_version <= EMPTY_MEANS_ALL_UNTIL)
+    services = ctx.services
+    missing = [] if everything else list(_to_create(request, ctx))
+    if not missing:
+        return _response(request, services, everything=everything)
+    created = ctx.controller.call(
+        lambda controller, _token, now_ms: controller.create_topics(_creation(missing), now_ms, automatic=True)
+    )
+    return created.then(lambda results: _response(request, services, created=results))
+
+
+def _to_create(request: MetadataRequest, ctx: RequestContext) -> Iterator[str]:
+    if not (request.allow_auto_topic_creation and ctx.config.auto_create_topics_enable):
+        return
+    topics = ctx.image.topics
+    for topic in request.topics or ():
+        if topic.name is not None and topic.topic_id == NO_TOPIC_ID and topic.name not in topics:
+            yield topic.name
+
+
+def _creation(names: list[str]) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(name=name, num_partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT)
+            for name in names
+        ]
+    )
+
+
+def _response(
+    request: MetadataRequest,
+    services: Services,
+    *,
+    everything: bool = False,
+    created: CreateTopicsResponse | None = None,
+) -> MetadataResponse:
+    image = services.image
+    refused = {result.name: result.error_code for result in created.topics} if created is not None else {}
+    if everything:
+        topics = [_topic(topic, request) for topic in image.topics.values()]
+    else:
+        topics = [_asked_topic(wanted, request, services, refused) for wanted in request.topics or ()]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=broker.broker_id,
+                host=broker.endpoints[0].host,
+                port=broker.endpoints[0].port,
+                rack=broker.rack,
+            )
+            for broker in image.brokers.values()
+            if not broker.fenced
+        ],
+        cluster_id=services.cluster_id,
+        controller_id=services.controller_id,
+        topics=topics,
+        cluster_authorized_operations=_operations(request.include_cluster_authorized_operations),
+    )
+
+
+def _asked_topic(
+    wanted: MetadataRequestTopic, request: MetadataRequest, services: Services, refused: dict[str, int]
+) -> MetadataResponseTopic:
+    image = services.image
+    if wanted.topic_id != NO_TOPIC_ID:
+        topic = image.topics_by_id.get(wanted.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=wanted.topic_id, name=None)
+        return _topic(topic, request)
+    name = wanted.name or ""
+    topic = image.topics.get(name)
+    if topic is not None:
+        return _topic(topic, request)
+    code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not is_valid_topic_name(name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(error_code=code, name=name)
+
+
+def _topic(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(index, partition) for index, partition in topic.partitions.items()],
+        topic_authorized_operations=_operations(request.include_topic_authorized_operations),
+    )
+
+
+def _operations(included: bool) -> int:
+    return ALL_OPERATIONS if included else INT32_MIN
+
+
+def _partition(index: int, partition: PartitionImage) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+    )

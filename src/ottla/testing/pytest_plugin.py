@@ -1,0 +1,1 @@
+"""Fixtures for test suites that need a real broker."""

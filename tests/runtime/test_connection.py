@@ -1,0 +1,377 @@
+"""Connections against a real socket, with handlers of the test's own."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvloop
+
+from ottla.config import NetworkConfig
+from ottla.errors import BrokerError, ErrorCode
+from ottla.handlers.registry import Api
+from ottla.protocol.codec import decode
+from ottla.protocol.framing import encode_request, parse_response_header, response_header_is_flexible
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.schema import Request
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.dispatch import Router
+from ottla.runtime.server import Server
+from ottla.runtime.timers import Timers
+from ottla.services import Deferred, RequestContext
+
+Handler = Callable[[Any, RequestContext], Any]
+
+
+class Client:
+    """A client that can say anything."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, request: Request, version: int, correlation_id: int = 1) -> None:
+        self.writer.write(frame(request, version, correlation_id))
+
+    async def frame(self) -> bytes:
+        size = struct.unpack(">i", await self.reader.readexactly(4))[0]
+        return await self.reader.readexactly(size)
+
+    async def answer(self, request: type[Request], version: int) -> tuple[int, Any]:
+        payload = memoryview(await self.frame())
+        correlation_id, at = parse_response_header(payload, response_header_is_flexible(request, version))
+        return correlation_id, decode(request.response, version, payload[at:])
+
+    async def hung_up(self) -> bool:
+        try:
+            return await self.reader.read(1) == b""
+        except ConnectionError:
+            return True
+
+
+def frame(request: Request, version: int, correlation_id: int = 1) -> bytes:
+    return b"".join(encode_request(request, version, correlation_id=correlation_id, client_id="test"))
+
+
+def api(request: type[Request], handler: Handler) -> Api:
+    return Api(
+        key=request.api_key, request=request, handler=handler, versions=request.versions, advertised=request.versions
+    )
+
+
+class Rig:
+    def __init__(self, server: Server, port: int) -> None:
+        self.server = server
+        self._port = port
+        self._clients: list[Client] = []
+
+    async def connect(self) -> Client:
+        self._clients.append(Client(*await asyncio.open_connection("127.0.0.1", self._port)))
+        return self._clients[-1]
+
+    async def disconnect(self) -> None:
+        for client in self._clients:
+            client.writer.close()
+            await asyncio.gather(client.writer.wait_closed(), return_exceptions=True)
+
+
+@asynccontextmanager
+async def rig(*apis: Api, limits: NetworkConfig | None = None) -> AsyncIterator[Rig]:
+    loop = asyncio.get_running_loop()
+    timers = Timers(loop)
+    services: Any = object()
+    server = Server(
+        loop=loop,
+        limits=limits or NetworkConfig(),
+        clock=SystemClock(),
+        timers=timers,
+        router=Router({one.key: one for one in apis}),
+        services=services,
+    )
+    port = await server.bind("127.0.0.1", 0)
+    await server.serve()
+    clients = Rig(server, port)
+    try:
+        yield clients
+    finally:
+        await clients.disconnect()
+        await server.close()
+        timers.close()
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def limited() -> None:
+        await asyncio.wait_for(scenario(), 20)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(limited())
+
+
+async def until(condition: Callable[..., bool]) -> None:
+    """Wait for something that the server does by itself; the scenario's own time limit ends a wait in vain."""
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def echo_generation(request: HeartbeatRequest, _: RequestContext) -> HeartbeatResponse:
+    return HeartbeatResponse(throttle_time_ms=0, error_code=request.generation_id)
+
+
+HEARTBEAT = api(HeartbeatRequest, echo_generation)
+
+
+def beat(number: int) -> HeartbeatRequest:
+    return HeartbeatRequest(group_id="g", generation_id=number, member_id="m")
+
+
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_a_request_is_answered_in_its_version_with_its_correlation_id(version: int) -> None:
+    async def scenario() -> None:
+        async with rig(HEARTBEAT) as server:
+            client = await server.connect()
+            client.send(beat(7), version, correlation_id=99)
+            correlation_id, answer = await client.answer(HeartbeatRequest, version)
+            assert (correlation_id, answer.error_code) == (99, 7)
+
+    run(scenario)
+
+
+def test_many_requests_in_one_segment_and_one_request_in_many_are_the_same() -> None:
+    async def scenario() -> None:
+        async with rig(HEARTBEAT) as server:
+            client = await server.connect()
+            client.writer.write(b"".join(frame(beat(n), 4, n) for n in range(50)))
+            for n in range(50):
+                assert (await client.answer(HeartbeatRequest, 4))[0] == n
+            for byte in frame(beat(1), 4, 50):
+                client.writer.write(bytes([byte]))
+                await client.writer.drain()
+            assert (await client.answer(HeartbeatRequest, 4))[0] == 50
+
+    run(scenario)
+
+
+def test_a_frame_larger_than_the_shared_buffer_arrives_whole() -> None:
+    sizes: list[int] = []
+
+    def count(request: HeartbeatRequest, _: RequestContext) -> HeartbeatResponse:
+        sizes.append(len(request.group_id))
+        return HeartbeatResponse()
+
+    async def scenario() -> None:
+        async with rig(api(HeartbeatRequest, count)) as server:
+            client = await server.connect()
+            big = HeartbeatRequest(group_id="x" * 3_000_000, member_id="m")
+            client.writer.write(frame(beat(1), 4, 1) + frame(big, 4, 2) + frame(beat(3), 4, 3))
+            assert [(await client.answer(HeartbeatRequest, 4))[0] for _ in range(3)] == [1, 2, 3]
+            assert sizes == [1, 3_000_000, 1]
+
+    run(scenario)
+
+
+def test_answers_leave_in_the_order_of_their_requests_whoever_is_ready_first() -> None:
+    waiting: list[Deferred[HeartbeatResponse]] = []
+
+    def later(request: HeartbeatRequest, _: RequestContext) -> Any:
+        if request.generation_id == 2:
+            return HeartbeatResponse(error_code=2)
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    async def scenario() -> None:
+        async with rig(api(HeartbeatRequest, later)) as server:
+            client = await server.connect()
+            for n in (0, 1, 2):
+                client.send(beat(n), 4, correlation_id=n)
+            await until(lambda: len(waiting) >= 2)
+            waiting[1].complete(HeartbeatResponse(error_code=1))
+            waiting[0].complete(HeartbeatResponse(error_code=0))
+            assert [(await client.answer(HeartbeatRequest, 4))[0] for _ in range(3)] == [0, 1, 2]
+
+    run(scenario)
+
+
+def test_an_expected_failure_is_told_by_its_code() -> None:
+    def refuse(*_: Any) -> Any:
+        raise BrokerError(ErrorCode.NOT_COORDINATOR)
+
+    async def scenario() -> None:
+        async with rig(api(HeartbeatRequest, refuse)) as server:
+            client = await server.connect()
+            client.send(beat(0), 4)
+            assert (await client.answer(HeartbeatRequest, 4))[1].error_code == ErrorCode.NOT_COORDINATOR
+
+    run(scenario)
+
+
+def test_a_bug_of_ours_is_answered_and_the_connection_lives_on(caplog: pytest.LogCaptureFixture) -> None:
+    def fail_once(request: HeartbeatRequest, _: RequestContext) -> HeartbeatResponse:
+        if request.generation_id == 0:
+            raise KeyError("surprise")
+        return HeartbeatResponse(error_code=0)
+
+    async def scenario() -> None:
+        async with rig(api(HeartbeatRequest, fail_once)) as server:
+            client = await server.connect()
+            client.send(beat(0), 4)
+            client.send(beat(1), 4)
+            assert (await client.answer(HeartbeatRequest, 4))[1].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert (await client.answer(HeartbeatRequest, 4))[1].error_code == ErrorCode.NONE
+
+    run(scenario)
+    assert "surprise" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\xff\xff\xff\xff",
+        struct.pack(">i", 0),
+        struct.pack(">i", 7) + bytes(7),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">i", 200 * 1024 * 1024),
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack(">ihhih", 10, 12, 99, 1, -1),
+        struct.pack(">ihhih", 10, 9999, 0, 1, -1),
+        struct.pack(">ihhih", 10, 12, 0, 1, 3000),
+        struct.pack(">ihhih", 14, 12, 4, 1, -1) + b"\xff\xff\xff\xff",
+        frame(HeartbeatRequest(group_id="g"), 0)[:-1] + b"\x7f",
+    ],
+)
+def test_garbage_closes_that_connection_and_no_other(garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with rig(HEARTBEAT) as server:
+            good, bad = await server.connect(), await server.connect()
+            bad.writer.write(garbage)
+            assert await bad.hung_up()
+            good.send(beat(5), 4)
+            assert (await good.answer(HeartbeatRequest, 4))[1].error_code == 5
+            assert server.server.protocol_errors == 1
+
+    run(scenario)
+    assert "closing the connection" in caplog.text
+
+
+def test_a_frame_that_is_announced_but_never_sent_costs_no_memory() -> None:
+    async def scenario() -> None:
+        async with rig(HEARTBEAT) as server:
+            client = await server.connect()
+            client.writer.write(struct.pack(">i", 99 * 1024 * 1024) + b"some bytes")
+            await client.writer.drain()
+            await until(lambda: bool(server.server.connections))
+            connection = next(iter(server.server.connections))
+            await until(lambda: connection.buffered_bytes == 14)
+            assert connection.buffer_bytes <= 64 * 1024
+
+    run(scenario)
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
+    async def scenario() -> None:
+        async with rig(api(ApiVersionsRequest, lambda *_: ApiVersionsResponse())) as server:
+            client = await server.connect()
+            client.writer.write(struct.pack(">ihhih", 10, 18, 99, 5, -1))
+            payload = memoryview(await client.frame())
+            answer = decode(ApiVersionsResponse, 0, payload[4:])
+            assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+            assert [(k.api_key, k.min_version, k.max_version) for k in answer.api_keys] == [(18, 0, 4)]
+
+    run(scenario)
+
+
+def test_a_client_that_does_not_read_is_not_read_either() -> None:
+    served = 0
+
+    def big(*_: Any) -> ApiVersionsResponse:
+        nonlocal served
+        served += 1
+        return ApiVersionsResponse(zk_migration_ready=False, supported_features=_features(64 * 1024))
+
+    async def scenario() -> None:
+        limits = NetworkConfig(send_buffer_bytes_max=256 * 1024)
+        async with rig(api(ApiVersionsRequest, big), limits=limits) as server:
+            client = await server.connect()
+            for n in range(2_000):
+                client.send(ApiVersionsRequest(), 3, correlation_id=n)
+            await client.writer.drain()
+            await until(lambda: bool(server.server.unsent_bytes))
+            held_at = served
+            assert held_at < 2_000
+            for n in range(2_000):
+                assert (await client.answer(ApiVersionsRequest, 3))[0] == n
+            assert served == 2_000
+            assert server.server.unsent_bytes == 0
+
+    run(scenario)
+
+
+def _features(size: int) -> Any:
+    return [SupportedFeatureKey(name="f" * size, min_version=0, max_version=1)]
+
+
+def test_too_many_answers_in_waiting_hold_back_further_requests() -> None:
+    waiting: list[Deferred[HeartbeatResponse]] = []
+
+    def later(*_: Any) -> Any:
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    async def scenario() -> None:
+        async with rig(api(HeartbeatRequest, later), limits=NetworkConfig(requests_queued_max=4)) as server:
+            client = await server.connect()
+            client.writer.write(b"".join(frame(beat(n), 4, n) for n in range(10)))
+            await until(lambda: len(waiting) >= 4)
+            for n in range(10):
+                await until(lambda n=n: len(waiting) > n)
+                assert len(waiting) - n <= 4
+                waiting[n].complete(HeartbeatResponse())
+                assert (await client.answer(HeartbeatRequest, 4))[0] == n
+
+    run(scenario)
+
+
+def test_a_throttled_client_is_answered_at_once_and_read_again_after_the_pause() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        throttle = api(HeartbeatRequest, lambda *_: HeartbeatResponse(throttle_time_ms=120))
+        async with rig(throttle) as server:
+            client = await server.connect()
+            started = loop.time()
+            client.send(beat(1), 4)
+            await client.answer(HeartbeatRequest, 4)
+            first = loop.time() - started
+            client.send(beat(2), 4)
+            await client.answer(HeartbeatRequest, 4)
+            assert first < 0.1
+            assert loop.time() - started >= 0.115
+
+    run(scenario)
+
+
+def test_a_request_without_an_answer_gets_none() -> None:
+    async def scenario() -> None:
+        async with rig(HEARTBEAT, api(ProduceRequest, lambda *_: None)) as server:
+            client = await server.connect()
+            client.send(ProduceRequest(acks=0), 7, correlation_id=1)
+            client.send(beat(3), 4, correlation_id=2)
+            assert (await client.answer(HeartbeatRequest, 4))[0] == 2
+
+    run(scenario)
+
+
+def test_one_connection_too_many_is_turned_away() -> None:
+    async def scenario() -> None:
+        async with rig(HEARTBEAT, limits=NetworkConfig(connections_max=1)) as server:
+            first = await server.connect()
+            first.send(beat(1), 4)
+            await first.answer(HeartbeatRequest, 4)
+            second = await server.connect()
+            assert await second.hung_up()
+            first.send(beat(2), 4)
+            assert (await first.answer(HeartbeatRequest, 4))[1].error_code == 2
+
+    run(scenario)
