@@ -10,7 +10,7 @@ inside `poll`.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -69,8 +69,8 @@ class Consumer:
         self._generation = forks.generation
         self._closed = False
         self._woken = False
-        self._handed_out = False
-        """Whether the program got records that are not marked as done yet."""
+        self._handed_out: Sequence[Message] = ()
+        """What the program got last. It is done when the program comes back."""
         self._sought: dict[TopicPartition, int] = {}
         self._assigning: dict[TopicPartition, int] | None = None
         """While `on_assign` runs: where it wants to start."""
@@ -140,28 +140,16 @@ class Consumer:
 
     def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[Message]:
         """What has come, at once if there is something, else after waiting for at most `timeout_ms`."""
-        limit = self.config.max_poll_records if max_records is None else max_records
         deadline = time.monotonic() + timeout_ms / 1000
-        self._mark_done()
-        while True:
-            if not self._buffer and not self._fetch(limit, deadline):
-                return []
-            messages = self._buffer.take(limit)
-            if messages:
-                self._handed_out = True
+        while self.fill(deadline - time.monotonic(), max_records):
+            if messages := self.take(max_records):
                 return messages
+        return []
 
     def messages(self, timeout_ms: float | None = None) -> Iterator[Message]:
         """One message after the other. Ends when none came for `timeout_ms` (never, if None), or at `wakeup`."""
-        while True:
-            deadline = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-            if not self._buffer:
-                self._mark_done()
-                if not self._fetch(self.config.max_poll_records, deadline):
-                    return
-            for message in self._buffer.take(1):
-                self._handed_out = True
-                yield message
+        while self.fill(float("inf") if timeout_ms is None else timeout_ms / 1000):
+            yield from self.take(1)
 
     def __iter__(self) -> Iterator[Message]:
         return self.messages()
@@ -169,6 +157,25 @@ class Consumer:
     def wakeup(self) -> None:
         """Let the `poll` or the loop that waits in another thread, or the next one, return at once."""
         self._woken = True
+
+    def fill(self, timeout_s: float, max_records: int | None = None) -> bool:
+        """The waiting half of `poll`: True when there is something to `take`, which then does not wait.
+
+        With nothing left to take, the program has come back for more, and all that it was given is done.
+        """
+        if self._buffer:
+            return True
+        self._mark_done()
+        return self._fetch(max_records or self.config.max_poll_records, time.monotonic() + timeout_s)
+
+    def take(self, max_records: int | None = None) -> list[Message]:
+        messages = self._buffer.take(max_records or self.config.max_poll_records)
+        self._handed_out = messages or self._handed_out
+        return messages
+
+    @property
+    def has_buffered(self) -> bool:
+        return bool(self._buffer)
 
     def _fetch(self, limit: int, deadline: float) -> bool:
         """Fill the buffer; False: the time was over, or somebody called `wakeup`."""
@@ -235,25 +242,30 @@ class Consumer:
         [raw] = self._raw.position([RawPartition(*at)])
         return raw.offset if raw.offset >= 0 else self._sought.get(at)
 
-    def _positions(self) -> list[Any]:
-        """Where the program is in each partition it reads: behind librdkafka by what is still in the buffer."""
+    def _positions(self, not_done: Iterable[Message] = ()) -> list[Any]:
+        """Where the program is in each partition it reads: behind librdkafka by what is still in the buffer, and by
+        what was handed out but is not done."""
         waiting = self._buffer.first_offsets()
+        for message in not_done:
+            at = message.topic_partition
+            waiting[at] = min(message.offset, waiting.get(at, message.offset))
         positions = []
         for raw in self._raw.position(self._raw.assignment()):
             offset = waiting.get(_at(raw), raw.offset)
             if offset < 0:
                 offset = self._sought.get(_at(raw), offset)
             if offset >= 0:
-                epoch = raw.leader_epoch if offset == raw.offset else None
-                positions.append(RawPartition(raw.topic, raw.partition, offset, None, epoch))
+                # librdkafka's own answer also has the leader epoch.
+                positions.append(raw if offset == raw.offset else RawPartition(raw.topic, raw.partition, offset))
         return positions
 
-    def _mark_done(self) -> None:
-        """What was handed out is done: the next automatic commit may cover it."""
+    def _mark_done(self, *, but_the_last: bool = False) -> None:
+        """What was handed out is done (but the last of it, if that was not seen through): the next automatic commit
+        may cover it."""
         if self._handed_out and self._commits_alone:
             with translated("storing offsets"):
-                self._raw.store_offsets(offsets=self._positions())
-        self._handed_out = False
+                self._raw.store_offsets(offsets=self._positions(self._handed_out if but_the_last else ()))
+        self._handed_out = ()
 
     # Moving
 
@@ -328,14 +340,16 @@ class Consumer:
 
     # Life cycle
 
-    def close(self, *, mark_done: bool = True) -> None:
-        """Commit what is done (if that is automatic) and leave the group, whose other members then take over."""
+    def close(self, *, last_done: bool = True) -> None:
+        """Commit what is done (if that is automatic) and leave the group, whose other members then take over.
+
+        `last_done`: whether what was handed out last counts as done.
+        """
         if self._closed or self._generation != forks.generation:
             self._closed = True
             return
         try:
-            if mark_done:
-                self._mark_done()
+            self._mark_done(but_the_last=not last_done)
         finally:
             with translated("closing the consumer"):
                 self._raw.close()
@@ -345,7 +359,7 @@ class Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close(mark_done=error is None)
+        self.close(last_done=error is None)
 
     # Inside
 

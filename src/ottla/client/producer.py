@@ -31,6 +31,10 @@ from ottla.client.serialization import serialized, to_bytes
 from ottla.client.settings import ProducerConfig, Servers
 
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
+Record = tuple[str, bytes | None, bytes | None, int, Mapping[str, Any]]
+"""Topic, value, key, partition (-1: any), and what else `produce` is to be told."""
+
+_NO_OPTIONS: Mapping[str, Any] = {}
 
 POLL_S = 0.05
 """How long one round of the serving thread waits: the time `close` may need to end it."""
@@ -49,7 +53,7 @@ class Producer:
         self.config = config
         self._key_serializer = config.key_serializer or to_bytes
         self._value_serializer = config.value_serializer or to_bytes
-        self._failures = Failures()
+        self.failures = Failures()
         self._taken = _Tally()
         self._lock = threading.Lock()
         self._generation = forks.generation
@@ -117,44 +121,53 @@ class Producer:
 
         Waits while the buffer is full. The topic is made by the broker if it is missing and may be made.
         """
+        record = self.record(topic, value, key, headers, partition, timestamp_ms)
+        future = DeliveryFuture(topic, self.failures)
+        if not self.offer(record, future):
+            self._offer_until_there_is_room(record, future)
+        return future
+
+    def record(
+        self, topic: str, value: Any, key: Any, headers: Headers | None, partition: int | None, timestamp_ms: int | None
+    ) -> Record:
+        """What `send` was given, as librdkafka takes it."""
         if self._closed or self._raw is None or self._generation != forks.generation:
             self.start()
         if type(value) is not bytes or self._value_serializer is not to_bytes:
             value = serialized(self._value_serializer, value, "value")
         if key is not None and (type(key) is not bytes or self._key_serializer is not to_bytes):
             key = serialized(self._key_serializer, key, "key")
-        future = DeliveryFuture(topic, self._failures)
-        options = {} if headers is None and timestamp_ms is None else _options(headers, timestamp_ms)
+        options = _NO_OPTIONS if headers is None and timestamp_ms is None else _options(headers, timestamp_ms)
+        return topic, value, key, -1 if partition is None else partition, options
+
+    def offer(self, record: Record, future: DeliveryFuture) -> bool:
+        """Put a record into the buffer, unless it is full."""
+        topic, value, key, partition, options = record
         try:
-            self._raw.produce(topic, value, key, -1 if partition is None else partition, future, **options)
+            self._raw.produce(topic, value, key, partition, future, **options)
         except BufferError:
-            self._send_when_there_is_room(topic, value, key, -1 if partition is None else partition, future, options)
+            return False
         except KafkaException as failure:
             raise to_error(failure.args[0], f"sending to {topic}") from failure
         self._taken.add()
         if self._closed:
             self._finish_late(future)
-        return future
+        return True
 
-    def _send_when_there_is_room(self, topic: str, *rest: Any) -> None:
-        """The buffer is full: serve delivery reports, which makes room, and try again until `max_block_ms` is over."""
-        *record, options = rest
+    def _offer_until_there_is_room(self, record: Record, future: DeliveryFuture) -> None:
+        """Serve delivery reports, which makes room, and try again."""
         deadline = time.monotonic() + self.config.max_block_ms / 1000
-        while True:
-            left = deadline - time.monotonic()
-            self._raw.poll(max(0.0, min(left, 0.01)))
-            try:
-                self._raw.produce(topic, *record, **options)
-            except BufferError as full:
-                if left <= 0:
-                    raise BufferFullError(
-                        f"the send buffer stayed full for {self.config.max_block_ms} ms: {len(self._raw)} records wait",
-                        retriable=True,
-                    ) from full
-            except KafkaException as failure:
-                raise to_error(failure.args[0], f"sending to {topic}") from failure
-            else:
+        while (left := deadline - time.monotonic()) > 0:
+            self._raw.poll(min(left, 0.01))
+            if self.offer(record, future):
                 return
+        raise self.buffer_full()
+
+    def buffer_full(self) -> BufferFullError:
+        return BufferFullError(
+            f"the send buffer stayed full for {self.config.max_block_ms} ms: {len(self._raw)} records wait",
+            retriable=True,
+        )
 
     def _finish_late(self, future: DeliveryFuture) -> None:
         """`close` ran while `send` was under way, and may have missed its record: see it through here."""
@@ -180,7 +193,7 @@ class Producer:
         """Counts of this moment; batch sizes and latencies as of the last `metrics_interval_ms`."""
         waiting = len(self)
         statistics = self._statistics[-1] if self._raw is not None and self._statistics else None
-        return metrics_from(statistics, sent=self._taken.value(), failed=self._failures.total, waiting=waiting)
+        return metrics_from(statistics, sent=self._taken.value(), failed=self.failures.total, waiting=waiting)
 
     def partitions_of(self, topic: str, timeout: float = 10.0) -> int:
         """How many partitions a topic has; makes it, if it is missing and the broker may make topics."""
@@ -213,7 +226,7 @@ class Producer:
         self._raw.flush(SLICE_S)
 
     def _raise_unseen(self, *, waiting: int = 0, given_up: int = 0) -> None:
-        failed, reason = self._failures.take_unseen()
+        failed, reason = self.failures.take_unseen()
         if not (failed or waiting):
             return
         parts = [f"{waiting} records are still waiting"] if waiting else []
