@@ -1,0 +1,68 @@
+"""What a group shard writes to its log. The bytes of it are in `log_format`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+NEVER_EXPIRES_MS = -1
+
+
+class OffsetCommitted(NamedTuple):
+    """A group has read `partition` of `topic` up to `offset`.
+
+    A tuple and not a dataclass: it is made for every commit, and is itself what a shard keeps of it.
+    """
+
+    group_id: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NEVER_EXPIRES_MS
+    """When the client itself said how long to keep it (OffsetCommit v2 to v4)."""
+
+
+class OffsetDeleted(NamedTuple):
+    """The group no longer has an offset for the partition."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberMetadata:
+    """A member, as it is remembered over a restart."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadata:
+    """A group between two rebalances: stable with members, or empty."""
+
+    group_id: str
+    protocol_type: str | None
+    generation: int
+    protocol: str | None
+    leader_id: str | None
+    state_timestamp_ms: int
+    """When the group came into this state; -1 if that is not known."""
+    members: tuple[MemberMetadata, ...]
+
+
+class GroupDeleted(NamedTuple):
+    group_id: str
+
+
+GroupRecord = OffsetCommitted | OffsetDeleted | GroupMetadata | GroupDeleted
