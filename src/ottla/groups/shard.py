@@ -33,7 +33,7 @@ from ottla.protocol.messages.delete_groups import DeletableGroupResult
 from ottla.protocol.messages.describe_groups import DescribedGroup
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from ottla.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 from ottla.protocol.messages.list_groups import ListedGroup
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -121,19 +121,18 @@ class GroupShard:
         return Result(response=HeartbeatResponse())
 
     def leave_group(
-        self, request: LeaveGroupRequest, leavers: Sequence[MemberIdentity], now_ms: int
+        self, group_id: str, leavers: Sequence[MemberIdentity], now_ms: int
     ) -> Result[GroupRecord, LeaveGroupResponse]:
-        """`leavers`: the request's members, or the one that it names before version 3."""
-        _require_group_id(request.group_id)
+        _require_group_id(group_id)
         effects = Effects()
-        group = self._groups.get(request.group_id)
+        group = self._groups.get(group_id)
         if group is None:
             errors = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
         else:
             who = [(leaver.member_id, leaver.group_instance_id) for leaver in leavers]
             reason = ", ".join(f"{each.member_id or each.group_instance_id} leaves: {each.reason}" for each in leavers)
             errors = group.leave(who, reason, now_ms, effects)
-            self._drop_if_unused(request.group_id)
+            self._drop_if_unused(group_id)
         return effects.result(LeaveGroupResponse(members=list(map(_left, leavers, errors))))
 
     def _group_of_member(self, group_id: str) -> ClassicGroup:
@@ -198,11 +197,13 @@ class GroupShard:
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> Sequence[ListedGroup]:
         return [describe.listed(group) for group in self._groups.values() if describe.matches(group, states, types)]
 
-    def describe_group(self, group_id: str, caller: Caller) -> Result[GroupRecord, DescribedGroup]:
+    def describe_group(
+        self, group_id: str, caller: Caller, *, with_operations: bool = False
+    ) -> Result[GroupRecord, DescribedGroup]:
         group = self._groups.get(group_id)
         if group is None:
             return Result(response=describe.described_as_missing(group_id, caller.api_version))
-        return Result(response=describe.described(group))
+        return Result(response=describe.described(group, with_operations=with_operations))
 
     def delete_group(self, group_id: str) -> Result[GroupRecord, DeletableGroupResult]:
         group = self._groups.get(group_id)
