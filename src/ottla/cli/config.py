@@ -8,7 +8,7 @@ import click
 from ottla.cli.connection import admin
 from ottla.cli.failures import CommandError
 from ottla.cli.options import PAIR, connected
-from ottla.cli.output import print_json, print_table
+from ottla.cli.output import print_changes, print_json, print_table
 from ottla.client.admin import Admin
 from ottla.client.cluster import ConfigEntry, ResourceType
 
@@ -72,9 +72,11 @@ def unset_configs(kind: str, name: str, settings: Sequence[str], bootstrap: str,
 
 def _alter(bootstrap: str, kind: ResourceType, name: str, values: dict[str, str | None], as_json: bool) -> None:
     with admin(bootstrap) as cluster:
+        _named(cluster, kind, name, list(values))  # a broker takes names that mean nothing to it without a word
         cluster.alter_config(kind, name, values)
-        entries = _named(cluster, kind, name, list(values))
-    _print(entries, as_json)
+    to_set = {setting: value for setting, value in values.items() if value is not None}
+    to_unset = [setting for setting, value in values.items() if value is None]
+    print_changes({kind.value: name, **({"set": to_set} if to_set else {"unset": to_unset})}, as_json)
 
 
 def _named(cluster: Admin, kind: ResourceType, name: str, settings: Sequence[str]) -> list[ConfigEntry]:

@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.connection import admin
 from ottla.cli.options import POSITION, TOPIC_PARTITIONS, connected
-from ottla.cli.output import confirm, note, print_fields, print_json, print_table
+from ottla.cli.output import confirm, note, print_changes, print_fields, print_json, print_table
 from ottla.cli.places import partitions_of, resolve, within
 from ottla.cli.times import Position, duration_text
 from ottla.client.admin import Admin
@@ -96,10 +96,7 @@ def delete(names: Sequence[str], yes: bool, bootstrap: str, as_json: bool) -> No
     with admin(bootstrap) as cluster:
         for name in names:
             cluster.delete_group(name)
-    if as_json:
-        print_json({"deleted": list(names)})
-    else:
-        click.echo("\n".join(f"Deleted {name}." for name in names))
+    print_changes({"deleted": list(names)}, as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

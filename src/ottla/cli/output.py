@@ -39,6 +39,14 @@ def print_fields(fields: Mapping[str, object]) -> None:
         click.echo(f"{name:<{width}}  {_cell(value)}")
 
 
+def print_changes(changes: Mapping[str, object], as_json: bool) -> None:
+    """What a command did, as it asked for it: a cluster may take a moment to show a change to those who read."""
+    if as_json:
+        print_json(changes)
+    else:
+        print_fields({name: _listed(value) for name, value in changes.items()})
+
+
 def note(text: str) -> None:
     """A remark for a person: never among the results."""
     click.echo(printable(text), err=True)
@@ -66,6 +74,14 @@ def progress(description: str, total: int | None, unit: str = "records") -> Iter
         yield lambda done: bar.update(task, completed=done)
 
 
+def _listed(value: object) -> object:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_cell(inner)}" for name, inner in value.items()) or None
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value)) or None
+    return value
+
+
 def _is_numeric(values: Sequence[object]) -> bool:
     known = [value for value in values if value is not None]
     return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
@@ -77,7 +93,7 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.1f}"
+        return f"{value:,.3f}" if abs(value) < 10 else f"{value:,.1f}"
     return printable(str(value))
 
 

@@ -7,7 +7,7 @@ import click
 
 from ottla.cli.connection import admin
 from ottla.cli.options import PAIR, PARTITIONS, POSITION, connected
-from ottla.cli.output import confirm, note, print_fields, print_json, print_table
+from ottla.cli.output import confirm, note, print_changes, print_fields, print_json, print_table
 from ottla.cli.places import partitions_of, resolve
 from ottla.cli.times import Position
 from ottla.client.admin import Admin
@@ -66,7 +66,7 @@ def create(
                     raise
             else:
                 created.append(name)
-    _tell(as_json, {"created": created}, [f"Created {name}." for name in created] or ["Nothing to create."])
+    print_changes({"created": created}, as_json)
 
 
 @command.command
@@ -106,7 +106,7 @@ def delete(names: Sequence[str], if_exists: bool, yes: bool, bootstrap: str, as_
                     raise
             else:
                 deleted.append(name)
-    _tell(as_json, {"deleted": deleted}, [f"Deleted {name}." for name in deleted] or ["Nothing to delete."])
+    print_changes({"deleted": deleted}, as_json)
 
 
 @command.command
@@ -126,11 +126,14 @@ def alter(
             cluster.alter_config(ResourceType.TOPIC, name, {**dict(configs), **dict.fromkeys(removed)})
         if partitions is not None:
             cluster.create_partitions(name, partitions)
-        described = _described(cluster, name)
-    if as_json:
-        print_json(described)
-    else:
-        _print_description(described)
+    changes: dict[str, object] = {"topic": name}
+    if partitions is not None:
+        changes["partitions"] = partitions
+    if configs:
+        changes["set"] = dict(configs)
+    if removed:
+        changes["unset"] = list(removed)
+    print_changes(changes, as_json)
 
 
 @command.command("delete-records")
@@ -216,10 +219,3 @@ def _print_description(topic: dict[str, Any]) -> None:
         for part in topic["partition_details"]
     ]
     print_table(columns, rows)
-
-
-def _tell(as_json: bool, result: dict[str, Any], lines: Sequence[str]) -> None:
-    if as_json:
-        print_json(result)
-    else:
-        click.echo("\n".join(lines))
