@@ -4,7 +4,7 @@ A handler takes the image once and everything in it fits together, however long 
 shares all that has not changed with the last one. Lookups on the produce and fetch paths are plain dictionary gets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -104,6 +104,10 @@ ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """Whom a quota is for: pairs of type and name, sorted by type; the name None means the default for that type."""
+
+
+def quota_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
+    return tuple(sorted(parts, key=lambda part: (part[0], part[1] is not None, part[1] or "")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

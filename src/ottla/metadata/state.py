@@ -7,7 +7,7 @@ however many records it has, and images that readers hold never change.
 The controller owns one of these; in a cluster so does every broker that follows the metadata log.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -24,8 +24,10 @@ from ottla.metadata.image import (
     ResourceType,
     TopicImage,
     empty_image,
+    quota_entity,
 )
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topic_names import collision_key
 from ottla.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     ClientQuotaRecord,
@@ -84,6 +86,8 @@ class MetadataState:
     def __init__(self) -> None:
         self._image = empty_image(SUPPORTED_FEATURES)
         self._changes = Changes()
+        self.colliding_names: dict[str, str] = {}
+        """Topics by what their names look like in metrics: no two may look alike."""
         self._clear_drafts()
         self._replayers: Mapping[type[Any], Callable[[Any], None]] = {
             TopicRecord: self._topic,
@@ -135,6 +139,9 @@ class MetadataState:
 
     def _topic(self, record: TopicRecord) -> None:
         self._topic_drafts[record.topic_id] = _TopicDraft(record.name, {})
+        key = collision_key(record.name)
+        if key is not None:
+            self.colliding_names[key] = record.name
 
     def _draft(self, topic_id: TopicId) -> _TopicDraft:
         draft = self._topic_drafts.get(topic_id)
@@ -165,12 +172,13 @@ class MetadataState:
         partitions[record.partition_id] = changed_partition(partitions[record.partition_id], record)
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
-        name = self._draft(record.topic_id).name
-        del self._topic_drafts[record.topic_id]
+        draft = self._topic_drafts.pop(record.topic_id, None)
         topic = self._image.topics_by_id.get(record.topic_id)
         if topic is not None:
             self._removed[record.topic_id] = topic
-        self._remove_configs(ConfigResource(ResourceType.TOPIC, name))
+        removed = draft or topic or broken(f"no topic {record.topic_id.hex()} to remove from the metadata")
+        self._remove_configs(ConfigResource(ResourceType.TOPIC, removed.name))
+        self.colliding_names.pop(collision_key(removed.name) or "", None)
 
     # Configs, quotas, producer ids, features
 
@@ -182,10 +190,10 @@ class MetadataState:
         self._changes.configs.add(resource)
 
     def _remove_configs(self, resource: ConfigResource) -> None:
-        configs = self._image.configs if self._configs is None else self._configs
-        if resource in configs:
-            self._configs = dict(configs)
-            del self._configs[resource]
+        if self._configs is None and resource in self._image.configs:
+            self._configs = dict(self._image.configs)
+        if self._configs is not None:
+            self._configs.pop(resource, None)
 
     def _client_quota(self, record: ClientQuotaRecord) -> None:
         if self._quotas is None:
@@ -310,10 +318,6 @@ _CHANGEABLE_LISTS = (
     "last_known_elr",
     "directories",
 )
-
-
-def quota_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
-    return tuple(sorted(parts))
 
 
 K = TypeVar("K")

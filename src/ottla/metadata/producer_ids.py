@@ -1,0 +1,39 @@
+"""Producer ids are given to brokers in blocks, so that a new producer costs no write to the metadata log."""
+
+from dataclasses import dataclass
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.metadata.deciding import Deciding
+from ottla.metadata.records import MetadataRecord
+from ottla.protocol.messages.metadata_records import ProducerIdsRecord
+from ottla.replicated import Result
+
+BLOCK_SIZE = 1_000
+PRODUCER_ID_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdBlock:
+    first: int
+    size: int = BLOCK_SIZE
+
+    @property
+    def end(self) -> int:
+        """The first id after the block."""
+        return self.first + self.size
+
+
+def allocate_producer_ids(
+    deciding: Deciding, broker_id: int, broker_epoch: int
+) -> Result[MetadataRecord, ProducerIdBlock]:
+    """The next block. Ids that a broker has not used when it stops are never used."""
+    broker = deciding.image.brokers.get(broker_id)
+    if broker is None:
+        raise BrokerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {broker_id}.")
+    if broker.broker_epoch != broker_epoch:
+        raise BrokerError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has epoch {broker.broker_epoch} by now.")
+    block = ProducerIdBlock(first=deciding.image.next_producer_id)
+    if block.end > PRODUCER_ID_MAX:
+        raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up.")
+    record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=block.end)
+    return Result(records=[record], response=block)
