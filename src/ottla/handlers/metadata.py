@@ -35,7 +35,7 @@ def metadata(request: MetadataRequest, ctx: RequestContext) -> MetadataResponse 
     if not missing:
         return _response(request, services, everything=everything)
     created = ctx.controller.call(
-        lambda controller, _token, now_ms: controller.create_topics(_creation(missing), now_ms, automatic=True)
+        lambda controller, _token, _now_ms: controller.create_topics(_creation(missing), automatic=True)
     )
     return created.then(lambda results: _response(request, services, created=results))
 

@@ -7,10 +7,7 @@ The runtime, for each request: append `records`, `replay` them in order, take th
 the records are durable show both to the node and answer.
 """
 
-from collections.abc import Iterable, Mapping
-
 from ottla.config import BrokerConfig
-from ottla.errors import ErrorCode
 from ottla.metadata import brokers, client_quotas, config_changes, producer_ids, topic_changes, topic_creation
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.deciding import Deciding
@@ -69,20 +66,16 @@ class Controller:
         """Answers with the broker's epoch."""
         return brokers.register_broker(self._deciding(), registration)
 
-    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Result[MetadataRecord, ProducerIdBlock]:
-        return producer_ids.allocate_producer_ids(self._deciding(), broker_id, broker_epoch)
+    def allocate_producer_ids(self, broker_id: int) -> Result[MetadataRecord, ProducerIdBlock]:
+        return producer_ids.allocate_producer_ids(self._deciding(), broker_id)
 
     # Topics
 
     def create_topics(
-        self, request: CreateTopicsRequest, *, describe: bool = True
+        self, request: CreateTopicsRequest, *, automatic: bool = False
     ) -> Result[MetadataRecord, CreateTopicsResponse]:
-        """`describe`: put each new topic's configs into the answer."""
-        return topic_creation.create_topics(self._deciding(), request, describe=describe)
-
-    def create_missing_topics(self, names: Iterable[str]) -> Result[MetadataRecord, Mapping[str, ErrorCode]]:
-        """Topics that come to be by first use. Answers with the error of each that did not exist, or NONE."""
-        return topic_creation.create_missing_topics(self._deciding(), names)
+        """`automatic`: these topics come to be by first use, nobody has asked for them as such."""
+        return topic_creation.create_topics(self._deciding(), request, automatic=automatic)
 
     def delete_topics(self, request: DeleteTopicsRequest) -> Result[MetadataRecord, DeleteTopicsResponse]:
         return topic_changes.delete_topics(self._deciding(), request)

@@ -9,15 +9,10 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from ottla.metadata.internal_topics import INTERNAL_TOPICS
 from ottla.types import TopicId
 
 NO_LEADER = -1
-
-GROUP_TOPIC = "__consumer_offsets"
-TRANSACTION_TOPIC = "__transaction_state"
-SHARE_TOPIC = "__share_group_state"
-METADATA_TOPIC = "__cluster_metadata"
-INTERNAL_TOPICS = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

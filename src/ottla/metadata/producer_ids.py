@@ -23,17 +23,13 @@ class ProducerIdBlock:
         return self.first + self.size
 
 
-def allocate_producer_ids(
-    deciding: Deciding, broker_id: int, broker_epoch: int
-) -> Result[MetadataRecord, ProducerIdBlock]:
+def allocate_producer_ids(deciding: Deciding, broker_id: int) -> Result[MetadataRecord, ProducerIdBlock]:
     """The next block. Ids that a broker has not used when it stops are never used."""
     broker = deciding.image.brokers.get(broker_id)
     if broker is None:
         raise BrokerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {broker_id}.")
-    if broker.broker_epoch != broker_epoch:
-        raise BrokerError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has epoch {broker.broker_epoch} by now.")
     block = ProducerIdBlock(first=deciding.image.next_producer_id)
     if block.end > PRODUCER_ID_MAX:
         raise BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are used up.")
-    record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=block.end)
+    record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch, next_producer_id=block.end)
     return Result(records=[record], response=block)

@@ -4,13 +4,13 @@ One request may name a thousand topics. Each is decided by itself and gets its o
 are granted are one batch, so that a crash leaves all of them or none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from ottla.config import COMPACT, BrokerConfig
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.config_view import TopicConfigView
 from ottla.metadata.deciding import Deciding, NewRecords, given_twice
-from ottla.metadata.image import GROUP_TOPIC, METADATA_TOPIC, MetadataImage, ResourceType
+from ottla.metadata.image import MetadataImage, ResourceType
+from ottla.metadata.internal_topics import CONSUMER_OFFSETS, METADATA_TOPIC, consumer_offsets_topic
 from ottla.metadata.new_partitions import partition_records, require_usable
 from ottla.metadata.placement import place
 from ottla.metadata.records import MetadataRecord
@@ -18,7 +18,6 @@ from ottla.metadata.topic_names import collision_key, require_valid
 from ottla.ports import Random
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
-    CreatableTopicConfig,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -33,10 +32,11 @@ DASH_IN_BASE64 = 62
 
 
 def create_topics(
-    deciding: Deciding, request: CreateTopicsRequest, *, describe: bool
+    deciding: Deciding, request: CreateTopicsRequest, *, automatic: bool
 ) -> Result[MetadataRecord, CreateTopicsResponse]:
-    """`describe`: the answer shall hold each new topic's configs, which versions before 5 have no place for."""
-    creation = _Creation(deciding, describe=describe, validate_only=request.validate_only)
+    """`automatic`: nobody asked for these topics as such, they come to be by first use. They get as many replicas as
+    the cluster has brokers for, and their answers leave out the configs."""
+    creation = _Creation(deciding, automatic=automatic, validate_only=request.validate_only)
     twice = given_twice(topic.name for topic in request.topics)
     results = [creation.answer(topic) for topic in request.topics if topic.name not in twice]
     results += [_refused(name, BrokerError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")) for name in twice]
@@ -46,47 +46,20 @@ def create_topics(
     )
 
 
-def create_missing_topics(deciding: Deciding, names: Iterable[str]) -> Result[MetadataRecord, Mapping[str, ErrorCode]]:
-    """Create those of `names` that do not exist, with the broker's defaults. Answers with each one's error, or NONE."""
-    wanted = [_by_first_use(deciding, name) for name in dict.fromkeys(names) if name not in deciding.image.topics]
-    result = create_topics(deciding, CreateTopicsRequest(topics=wanted), describe=False)
-    answers = () if result.response is None else result.response.topics
-    return Result(records=result.records, response={topic.name: ErrorCode(topic.error_code) for topic in answers})
-
-
-def _by_first_use(deciding: Deciding, name: str) -> CreatableTopic:
-    if name == GROUP_TOPIC:
-        return offsets_topic(deciding.config, deciding.image)
-    return CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT)
-
-
-def offsets_topic(config: BrokerConfig, image: MetadataImage) -> CreatableTopic:
-    """`__consumer_offsets`: replicated as far as the cluster can, since groups must work on a cluster of one too."""
-    active = sum(broker.is_active for broker in image.brokers.values())
-    return CreatableTopic(
-        name=GROUP_TOPIC,
-        num_partitions=config.groups.offsets_topic_num_partitions,
-        replication_factor=max(1, min(config.groups.offsets_topic_replication_factor, active)),
-        configs=[
-            CreatableTopicConfig(name="cleanup.policy", value=COMPACT),
-            CreatableTopicConfig(name="compression.type", value="producer"),
-            CreatableTopicConfig(name="segment.bytes", value=str(config.groups.offsets_topic_segment_bytes)),
-        ],
-    )
-
-
 class _Creation:
     """One request. Remembers what it has granted, since two of its own topics may collide too."""
 
-    def __init__(self, deciding: Deciding, *, describe: bool, validate_only: bool) -> None:
+    def __init__(self, deciding: Deciding, *, automatic: bool, validate_only: bool) -> None:
         self._deciding = deciding
-        self._describe = describe
+        self._automatic = automatic
         self._validate_only = validate_only
         self._configs = TopicConfigView(deciding.config, deciding.image)
         self._colliding: dict[str, str] = {}
         self.new = NewRecords()
 
     def answer(self, topic: CreatableTopic) -> CreatableTopicResult:
+        if self._automatic and topic.name == CONSUMER_OFFSETS:
+            topic = consumer_offsets_topic(self._deciding.config.groups)
         try:
             return self._create(topic)
         except BrokerError as error:
@@ -111,7 +84,7 @@ class _Creation:
             error_message=None,
             num_partitions=len(assignments),
             replication_factor=len(assignments[0]),
-            configs=self._configs.of_new_topic(overrides) if self._describe else (),
+            configs=() if self._automatic else self._configs.of_new_topic(overrides),
         )
 
     def _require_free(self, name: str) -> None:
@@ -147,6 +120,8 @@ class _Creation:
         replicas = (
             config.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
         )
+        if self._automatic:
+            replicas = max(1, min(replicas, sum(broker.is_active for broker in brokers.values())))
         self.new.require_room(partitions)
         start = self._deciding.random.randint(0, max(0, len(brokers) - 1))
         return place(brokers.values(), partitions=partitions, replication_factor=replicas, start=start)

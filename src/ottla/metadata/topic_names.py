@@ -8,13 +8,13 @@ NAME_LENGTH_MAX = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-def is_valid(name: str) -> bool:
+def is_valid_topic_name(name: str) -> bool:
     return _LEGAL.fullmatch(name) is not None and name not in (".", "..")
 
 
 def require_valid(name: str) -> None:
     """INVALID_TOPIC_EXCEPTION says what is wrong with the name."""
-    if not is_valid(name):
+    if not is_valid_topic_name(name):
         raise BrokerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {_what_is_wrong(name)}")
 
 

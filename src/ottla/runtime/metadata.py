@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.metadata.controller import Controller
-from ottla.metadata.image import METADATA_TOPIC, MetadataImage
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.internal_topics import METADATA_TOPIC
 from ottla.metadata.records import MetadataRecord, decode_record, encode_record
 from ottla.metadata.state import Changes
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -61,8 +62,8 @@ class Metadata:
 
     def create_internal_topic(self, topic: CreatableTopic) -> Deferred[None]:
         created = self.call(
-            lambda controller, _token, now_ms: controller.create_topics(
-                CreateTopicsRequest(topics=[topic]), now_ms, automatic=True
+            lambda controller, _token, _now_ms: controller.create_topics(
+                CreateTopicsRequest(topics=[topic]), automatic=True
             )
         )
         return created.then(lambda _: None)
