@@ -1,10 +1,11 @@
-"""Metadata: who the brokers are and who leads which partition; a topic that is missing may come to be by being asked for."""
+"""Metadata: who the brokers are and who leads which partition; a missing topic may come to be by being asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ottla.errors import ErrorCode
+from ottla.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, if_asked
 from ottla.handlers.registry import handles
 from ottla.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.metadata.topic_names import is_valid_topic_name
@@ -17,14 +18,11 @@ from ottla.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ottla.protocol.primitives import INT32_MIN
 from ottla.services import Deferred, RequestContext, Services
 from ottla.types import NO_TOPIC_ID
 
 BROKER_DEFAULT = -1
 EMPTY_MEANS_ALL_UNTIL = 0
-ALL_OPERATIONS = 0b1_1110_1111_1000
-"""Everything that Kafka defines for a topic or a cluster: there are no ACLs, so all of it is allowed."""
 
 
 @handles(MetadataRequest)
@@ -85,7 +83,7 @@ def _response(
         cluster_id=services.cluster_id,
         controller_id=services.controller_id,
         topics=topics,
-        cluster_authorized_operations=_operations(request.include_cluster_authorized_operations),
+        cluster_authorized_operations=if_asked(CLUSTER_OPERATIONS, request.include_cluster_authorized_operations),
     )
 
 
@@ -114,12 +112,8 @@ def _topic(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[_partition(index, partition) for index, partition in topic.partitions.items()],
-        topic_authorized_operations=_operations(request.include_topic_authorized_operations),
+        topic_authorized_operations=if_asked(TOPIC_OPERATIONS, request.include_topic_authorized_operations),
     )
-
-
-def _operations(included: bool) -> int:
-    return ALL_OPERATIONS if included else INT32_MIN
 
 
 def _partition(index: int, partition: PartitionImage) -> MetadataResponsePartition:
