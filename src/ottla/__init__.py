@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from ottla.client.errors import ClientError
     from ottla.client.message import Message
     from ottla.client.producer import Producer
-    from ottla.client.queue import Enqueued, Queue, QueueMode
+    from ottla.client.queue import Enqueued, Queue
     from ottla.client.queue import open_queue as open  # noqa: A004 (the public name is ottla.open)
     from ottla.client.queue_consumer import QueueConsumer, QueueMessage
+    from ottla.client.queue_target import QueueMode
     from ottla.client.settings import (
         AckMode,
         AdminConfig,
@@ -60,7 +61,7 @@ _HOMES = {
     "Queue": "ottla.client.queue",
     "QueueConsumer": "ottla.client.queue_consumer",
     "QueueMessage": "ottla.client.queue_consumer",
-    "QueueMode": "ottla.client.queue",
+    "QueueMode": "ottla.client.queue_target",
     "RecordMetadata": "ottla.client.delivery",
     "ResourceType": "ottla.client.cluster",
     "TopicPartition": "ottla.types",

@@ -5,12 +5,14 @@ turn of a loop, a clean `close`), and only what is done is committed, in the bac
 `commit()`. So a crash repeats records and never skips one: at least once. A `with` block that ends by an exception
 does not count its last records as done.
 
-A Consumer belongs to one thread at a time; only `wakeup` may be called from another. Callbacks of a rebalance run
-inside `poll`.
+A Consumer is meant for one thread; calls from another wait for those under way, and `wakeup` and `close` end a `poll`
+that waits. Callbacks of a rebalance run inside `poll`.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +22,7 @@ from confluent_kafka import TopicPartition as RawPartition
 
 from ottla.client.cluster import OffsetAt, Offsets, PartitionLag
 from ottla.client.consumer_buffer import ConsumerBuffer
-from ottla.client.errors import ClosedError, CommitFailedError, OffsetOutOfRangeError
+from ottla.client.errors import ClientError, ClosedError, CommitFailedError, OffsetOutOfRangeError
 from ottla.client.forks import forks
 from ottla.client.lag import lag_of
 from ottla.client.librdkafka import logger, on_error, to_error, translated
@@ -67,6 +69,7 @@ class Consumer:
         self.config = config
         self._commits_alone = config.enable_auto_commit and config.group_id is not None
         self._generation = forks.generation
+        self._lock = threading.RLock()
         self._closed = False
         self._woken = False
         self._handed_out: Sequence[Message] = ()
@@ -95,46 +98,43 @@ class Consumer:
         `on_assign(consumer, partitions)` may `seek`; `on_revoke` may `commit`, and `on_lost` (default: `on_revoke`)
         may not, since others have the partitions already. A topic that is missing is read as soon as it is made.
         """
-        self._require_open()
         if self.config.group_id is None:
             raise ConfigError("subscribe needs a group_id; a consumer without a group can `assign` partitions")
         names = [topics] if isinstance(topics, str) else list(topics)
         if pattern is not None:
             names.append(f"^(?:{pattern})$" if not pattern.startswith("^") else pattern)
-        with translated(f"subscribing to {', '.join(names)}"):
-            self._raw.subscribe(
+        with self._using(f"subscribing to {', '.join(names)}") as raw:
+            raw.subscribe(
                 names,
-                on_assign=lambda _, raw: self._assigned(on_assign, raw),
-                on_revoke=lambda _, raw: self._revoked(on_revoke, raw),
-                on_lost=lambda _, raw: self._revoked(on_lost or on_revoke, raw),
+                on_assign=lambda _, partitions: self._assigned(on_assign, partitions),
+                on_revoke=lambda _, partitions: self._revoked(on_revoke, partitions),
+                on_lost=lambda _, partitions: self._revoked(on_lost or on_revoke, partitions),
             )
 
     def unsubscribe(self) -> None:
-        self._require_open()
-        self._mark_done()
-        self._buffer.clear()
-        self._raw.unsubscribe()
+        with self._using("unsubscribing") as raw:
+            self._mark_done()
+            self._buffer.clear()
+            raw.unsubscribe()
 
     def assign(self, partitions: Iterable[Partition] | Offsets) -> None:
         """Read exactly these partitions, without a group's say; a mapping tells where to start in each.
 
         Where it doesn't tell: at the group's committed offset, or as `auto_offset_reset` says.
         """
-        self._require_open()
-        self._mark_done()
-        self._buffer.clear()
-        self._sought.clear()
         if isinstance(partitions, Mapping):
             wanted = [RawPartition(topic, partition, offset) for (topic, partition), offset in partitions.items()]
         else:
             wanted = [RawPartition(topic, partition) for topic, partition in partitions]
-        with translated("assigning partitions"):
-            self._raw.assign(wanted)
+        with self._using("assigning partitions") as raw:
+            self._mark_done()
+            self._buffer.clear()
+            self._sought.clear()
+            raw.assign(wanted)
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that this consumer reads now."""
-        self._require_open()
-        return {TopicPartition(raw.topic, raw.partition) for raw in self._raw.assignment()}
+        return {_at(partition) for partition in self._raw_partitions(None)}
 
     # Reading
 
@@ -148,7 +148,8 @@ class Consumer:
 
     def messages(self, timeout_ms: float | None = None) -> Iterator[Message]:
         """One message after the other. Ends when none came for `timeout_ms` (never, if None), or at `wakeup`."""
-        while self.fill(float("inf") if timeout_ms is None else timeout_ms / 1000):
+        self._require_open()
+        while not self._closed and self.fill(float("inf") if timeout_ms is None else timeout_ms / 1000):
             yield from self.take(1)
 
     def __iter__(self) -> Iterator[Message]:
@@ -179,15 +180,14 @@ class Consumer:
 
     def _fetch(self, limit: int, deadline: float) -> bool:
         """Fill the buffer; False: the time was over, or somebody called `wakeup`."""
-        self._require_open()
         while not self._woken:
-            with translated("polling"):
-                raw_messages = self._raw.consume(limit, 0)
+            with self._using("polling") as raw:
+                raw_messages = raw.consume(limit, 0)
                 left = deadline - time.monotonic()
                 if not raw_messages and left > 0:
                     # `consume` waits until it has as many as asked for; `poll` returns with the first.
-                    first = self._raw.poll(min(left, SLICE_S))
-                    raw_messages = [] if first is None else [first, *self._raw.consume(limit - 1, 0)]
+                    first = raw.poll(min(left, SLICE_S))
+                    raw_messages = [] if first is None else [first, *raw.consume(limit - 1, 0)]
             if raw_messages:
                 self._buffer.add(raw_messages)
                 return True
@@ -204,8 +204,8 @@ class Consumer:
         wanted = self._to_commit(offsets)
         if not wanted:
             return
-        with translated("committing offsets", CommitFailedError):
-            answers = self._raw.commit(offsets=wanted, asynchronous=False)
+        with self._using("committing offsets", CommitFailedError) as raw:
+            answers = raw.commit(offsets=wanted, asynchronous=False)
         for answer in answers:
             if answer.error is not None:
                 raise to_error(answer.error, f"committing {answer.topic}-{answer.partition}", CommitFailedError)
@@ -214,11 +214,10 @@ class Consumer:
         """The same without waiting; the outcome goes to `ConsumerConfig.on_commit`, called inside a later `poll`."""
         wanted = self._to_commit(offsets)
         if wanted:
-            with translated("committing offsets", CommitFailedError):
-                self._raw.commit(offsets=wanted, asynchronous=True)
+            with self._using("committing offsets", CommitFailedError) as raw:
+                raw.commit(offsets=wanted, asynchronous=True)
 
     def _to_commit(self, offsets: Offsets | None) -> list[Any]:
-        self._require_open()
         if self.config.group_id is None:
             raise ConfigError("committing offsets needs a group_id")
         if offsets is None:
@@ -227,20 +226,19 @@ class Consumer:
 
     def committed(self, partitions: Iterable[Partition] | None = None) -> dict[TopicPartition, int | None]:
         """The group's offsets, of all assigned partitions or of these; None where it has none."""
-        self._require_open()
         wanted = self._raw_partitions(partitions)
-        with translated("reading committed offsets"):
-            found = self._raw.committed(wanted, self.config.request_timeout_ms / 1000) if wanted else []
-        return {_at(raw): raw.offset if raw.offset >= 0 else None for raw in found}
+        with self._using("reading committed offsets") as raw:
+            found = raw.committed(wanted, self.config.request_timeout_ms / 1000) if wanted else []
+        return {_at(answer): answer.offset if answer.offset >= 0 else None for answer in found}
 
     def position(self, partition: Partition) -> int | None:
         """The offset that comes next; None before the first record of a partition is known."""
-        self._require_open()
         at = TopicPartition(*partition)
-        if at in (waiting := self._buffer.first_offsets()):
-            return waiting[at]
-        [raw] = self._raw.position([RawPartition(*at)])
-        return raw.offset if raw.offset >= 0 else self._sought.get(at)
+        with self._using("reading a position") as raw:
+            if at in (waiting := self._buffer.first_offsets()):
+                return waiting[at]
+            [answer] = raw.position([RawPartition(*at)])
+            return answer.offset if answer.offset >= 0 else self._sought.get(at)
 
     def _positions(self, not_done: Iterable[Message] = ()) -> list[Any]:
         """Where the program is in each partition it reads: behind librdkafka by what is still in the buffer, and by
@@ -250,21 +248,23 @@ class Consumer:
             at = message.topic_partition
             waiting[at] = min(message.offset, waiting.get(at, message.offset))
         positions = []
-        for raw in self._raw.position(self._raw.assignment()):
-            offset = waiting.get(_at(raw), raw.offset)
-            if offset < 0:
-                offset = self._sought.get(_at(raw), offset)
-            if offset >= 0:
-                # librdkafka's own answer also has the leader epoch.
-                positions.append(raw if offset == raw.offset else RawPartition(raw.topic, raw.partition, offset))
+        with self._using("reading positions") as raw:
+            for known in raw.position(raw.assignment()):
+                offset = waiting.get(_at(known), known.offset)
+                if offset < 0:
+                    offset = self._sought.get(_at(known), offset)
+                if offset >= 0:
+                    # librdkafka's own answer also has the leader epoch.
+                    same = offset == known.offset
+                    positions.append(known if same else RawPartition(known.topic, known.partition, offset))
         return positions
 
     def _mark_done(self, *, but_the_last: bool = False) -> None:
         """What was handed out is done (but the last of it, if that was not seen through): the next automatic commit
         may cover it."""
         if self._handed_out and self._commits_alone:
-            with translated("storing offsets"):
-                self._raw.store_offsets(offsets=self._positions(self._handed_out if but_the_last else ()))
+            with self._using("storing offsets") as raw:
+                raw.store_offsets(offsets=self._positions(self._handed_out if but_the_last else ()))
         self._handed_out = ()
 
     # Moving
@@ -286,42 +286,47 @@ class Consumer:
 
     def seek_to_time(self, timestamp: int, *partitions: Partition) -> None:
         """To the first record with this timestamp (milliseconds since 1970) or a later one; else to the end."""
-        wanted = [RawPartition(raw.topic, raw.partition, timestamp) for raw in self._raw_partitions(partitions or None)]
-        with translated("looking up offsets by time"):
-            found = self._raw.offsets_for_times(wanted, self.config.request_timeout_ms / 1000) if wanted else []
-        for raw in found:
-            self._seek(_at(raw), raw.offset if raw.offset >= 0 else OFFSET_END)
+        asked = self._raw_partitions(partitions or None)
+        wanted = [RawPartition(partition.topic, partition.partition, timestamp) for partition in asked]
+        with self._using("looking up offsets by time") as raw:
+            found = raw.offsets_for_times(wanted, self.config.request_timeout_ms / 1000) if wanted else []
+        for answer in found:
+            self._seek(_at(answer), answer.offset if answer.offset >= 0 else OFFSET_END)
 
     def _seek(self, at: TopicPartition, offset: int) -> None:
-        self._require_open()
-        self._sought.pop(at, None)
-        self._buffer.drop((at,))
-        if self._assigning is not None:
-            self._assigning[at] = offset
-            return
-        deadline = time.monotonic() + SEEK_PATIENCE_S
-        while True:
-            try:
-                self._raw.seek(RawPartition(at.topic, at.partition, offset))
+        with self._lock:
+            self._sought.pop(at, None)
+            self._buffer.drop((at,))
+            if self._assigning is not None:
+                self._assigning[at] = offset
                 return
+        deadline = time.monotonic() + SEEK_PATIENCE_S
+        while not self._try_seek(at, offset, last=time.monotonic() > deadline):
+            time.sleep(0.005)  # the partition was assigned a moment ago, and librdkafka is not ready for it yet
+
+    def _try_seek(self, at: TopicPartition, offset: int, *, last: bool) -> bool:
+        with self._using(f"seeking in {at}") as raw:
+            try:
+                raw.seek(RawPartition(at.topic, at.partition, offset))
             except KafkaException as failure:
                 starting = failure.args[0].code() == KafkaError._STATE and at in self.assignment()
-                if not starting or time.monotonic() > deadline:
-                    raise to_error(failure.args[0], f"seeking in {at}") from failure
-            time.sleep(0.005)  # the partition was assigned a moment ago, and librdkafka is not ready for it yet
+                if last or not starting:
+                    raise
+                return False
+        return True
 
     def pause(self, *partitions: Partition) -> None:
         """Hand out nothing of these partitions (or of all) until `resume`. The consumer stays in its group."""
         wanted = self._raw_partitions(partitions or None)
-        with translated("pausing"):
-            self._raw.pause(wanted)
-        self._buffer.hold({_at(raw) for raw in wanted})
+        with self._using("pausing") as raw:
+            raw.pause(wanted)
+        self._buffer.hold({_at(partition) for partition in wanted})
 
     def resume(self, *partitions: Partition) -> None:
         wanted = self._raw_partitions(partitions or None)
-        with translated("resuming"):
-            self._raw.resume(wanted)
-        self._buffer.release([_at(raw) for raw in wanted])
+        with self._using("resuming") as raw:
+            raw.resume(wanted)
+        self._buffer.release([_at(partition) for partition in wanted])
 
     # Looking at it
 
@@ -332,8 +337,8 @@ class Consumer:
         starts: dict[TopicPartition, OffsetAt] = {}
         positions = {at: self.position(at) for at in sorted(self.assignment())}
         for at in positions:
-            with translated(f"reading the ends of {at}"):
-                low, high = self._raw.get_watermark_offsets(RawPartition(*at), timeout)
+            with self._using(f"reading the ends of {at}") as raw:
+                low, high = raw.get_watermark_offsets(RawPartition(*at), timeout)
             starts[at], ends[at] = OffsetAt(offset=low, timestamp=-1), OffsetAt(offset=high, timestamp=-1)
         now_ms = int(time.time() * 1000)
         return lag_of(positions, start=starts, end=ends, settings=self.config.librdkafka(), now_ms=now_ms)
@@ -345,15 +350,16 @@ class Consumer:
 
         `last_done`: whether what was handed out last counts as done.
         """
-        if self._closed or self._generation != forks.generation:
-            self._closed = True
-            return
-        try:
-            self._mark_done(but_the_last=not last_done)
-        finally:
-            with translated("closing the consumer"):
-                self._raw.close()
-            self._closed = True
+        self.wakeup()  # a thread that waits in `poll` gives way
+        with self._lock:
+            if self._closed or self._generation != forks.generation:
+                return
+            try:
+                self._mark_done(but_the_last=not last_done)
+            finally:
+                self._closed = True
+                with translated("closing the consumer"):
+                    self._raw.close()
 
     def __enter__(self) -> Self:
         return self
@@ -397,10 +403,18 @@ class Consumer:
             logger.warning("%s", problem)
 
     def _raw_partitions(self, partitions: Iterable[Partition] | None) -> list[Any]:
-        self._require_open()
         if partitions is None:
-            return list(self._raw.assignment())
+            with self._using("reading the assignment") as raw:
+                return list(raw.assignment())
         return [RawPartition(topic, partition) for topic, partition in partitions]
+
+    @contextmanager
+    def _using(self, doing: str, kind: type[ClientError] | None = None) -> Iterator[Any]:
+        """librdkafka's consumer, while nobody else uses or closes it."""
+        with self._lock:
+            self._require_open()
+            with translated(doing, kind):
+                yield self._raw
 
     def _require_open(self) -> None:
         if self._closed:
