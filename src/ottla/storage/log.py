@@ -1,0 +1,311 @@
+"""The log of one partition.
+
+A batch goes through it like this: `append_as_leader` checks it, gives it an offset and a position, and puts it among
+the `pending`; a commit takes them (`take_pending`), writes them into the segment files, perhaps in a thread, and into
+the journal; from `PendingWrite.finish` on they can be read, from `mark_durable` on they are safe. Much later `sync`
+puts the segment files themselves on the medium, and the journal may forget them.
+
+    start_offset ≤ recovery_point ≤ durable_offset ≤ written_offset ≤ end_offset
+
+Everything is called in the event loop, save what `pending` says may run in a thread.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ottla.errors import BrokerError, ErrorCode, invariant
+from ottla.storage import names, search
+from ottla.storage.append import Origin
+from ottla.storage.loading import load
+from ottla.storage.log_append import LogAppends
+from ottla.storage.log_state import EPOCH_NOT_LOADED
+from ottla.storage.pending import FileSync, ReplaceFile, name_syncs
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.replay import producers_at
+from ottla.storage.retention import DeletedSegment, Reason, expired
+from ottla.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from ottla.config import LogConfig
+    from ottla.ports import Disk
+    from ottla.storage.pending import Syncable
+    from ottla.storage.search import Found
+    from ottla.storage.txn_index import AbortedTransaction
+    from ottla.types import TopicId, TopicPartition
+
+__all__ = ["Log", "Origin"]
+
+_SNAPSHOT_EVERY_BYTES = 16 << 20
+"""A sync leaves a producer snapshot if this much was appended since the last: what a lookup of producers may scan."""
+_OFFSET = struct.Struct(">q")
+
+
+class Log(LogAppends):
+    """Appends are in `log_append`, state and settings in `log_state`: here is all else that is done with a log."""
+
+    __slots__ = ()
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        *,
+        clean: bool,
+        recovery_point: int = 0,
+        start_offset: int = 0,
+        now_ms: int,
+    ) -> Log:
+        """A log as it is on disk; an empty one if it isn't there. `report` says what had to be repaired.
+
+        After a crash `durable_offset` is the recovery point, until the log has been synced.
+        """
+        loaded = load(
+            disk,
+            directory,
+            config,
+            clean=clean,
+            recovery_point=recovery_point,
+            start_offset=start_offset,
+            now_ms=now_ms,
+        )
+        return cls(disk, directory, partition, topic_id, config, loaded=loaded, now_ms=now_ms)
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, *, upto_offset: int, min_one_batch: bool) -> bytes:
+        """Batches from the one that holds `offset` on, none at or after `upto_offset`, which must start a batch.
+
+        At most `max_bytes`, so the last batch may be cut off; but the first is whole (if `min_one_batch`) or there is
+        none. Nothing where the offset is in the log but not below `upto_offset`; OFFSET_OUT_OF_RANGE outside of it.
+        """
+        written_offset = self.written_offset
+        if upto_offset > written_offset:
+            upto_offset = written_offset
+        if not self.start_offset <= offset < upto_offset:
+            if self.start_offset <= offset <= self.end_offset:
+                return b""
+            raise BrokerError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.partition}: offset {offset} is not between {self.start_offset} and {self.end_offset}",
+            )
+        for segment in (self._active,) if offset >= self._active.base_offset else self.segments[self._number(offset) :]:
+            end = self._end_below(segment, upto_offset)
+            start = self._known_positions.get(offset) if segment is self._active else None
+            if start is None:
+                start = segment.locate(offset, end)
+            if start is not None:
+                return segment.read(start, end, max_bytes, min_one_batch)
+        return b""
+
+    def _end_below(self, segment: Segment, upto_offset: int) -> int:
+        """Where in a segment a reader must stop who may see what is below `upto_offset`."""
+        if segment is self._active:
+            if upto_offset == self.written_offset:
+                return segment.size_bytes and segment.written
+            known = self._known_positions.get(upto_offset)
+            if known is not None:
+                return known
+        elif segment.size_bytes and upto_offset >= self.segments[self._number(segment.base_offset) + 1].base_offset:
+            return segment.written
+        end = segment.locate(upto_offset, segment.size_bytes and segment.written)
+        return segment.written if end is None else end
+
+    def aborted_transactions(self, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
+        """Those with records in the range: what a reader of committed records must skip."""
+        aborted: list[AbortedTransaction] = []
+        for segment in self.segments[self._number(from_offset) :]:
+            found, is_complete = segment.txns.collect(from_offset, upto_offset)
+            aborted += found
+            if is_complete:
+                break
+        return aborted
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> Found | None:
+        """The first record that is not older, and the epoch of its leader."""
+        return search.first_at_or_after(self.segments, timestamp_ms, self.start_offset, self.written_offset)
+
+    def max_timestamp(self) -> Found | None:
+        """The first record with the largest timestamp."""
+        return search.largest(self.segments, self.start_offset, self.written_offset)
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch that is not above `leader_epoch`, and where it ended; (-1, -1) if unknown."""
+        return self.leader_epochs.end_offset_for(leader_epoch, self.end_offset)
+
+    # Cutting
+
+    def delete_records_before(self, offset: int) -> None:
+        """The log starts at `offset` now, if that is later than it did. Retention removes what is below."""
+        if offset > self.end_offset:
+            raise BrokerError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.partition} ends at {self.end_offset}, not {offset}"
+            )
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+
+    def truncate_to(self, offset: int) -> int:
+        """Drop `offset` and everything after it. Returns the new end: the start of the batch that held `offset`."""
+        self._require_quiet()
+        self.write_pending()
+        if offset >= self.end_offset:
+            self.leader_epochs.truncate_from_end(self.end_offset)
+            return self.end_offset
+        if offset <= self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return offset
+        had_producers = self._producers is None or self._producers.producers
+        number = self._number(offset)
+        for segment in self.segments[number + 1 :]:
+            segment.discard()
+        del self.segments[number + 1 :]
+        segment = self._active = self.segments[number]
+        position = segment.locate(offset, segment.size_bytes)
+        if position is not None:
+            offset = _OFFSET.unpack(segment.file().pread(_OFFSET.size, position))[0]
+            segment.truncate_to(offset, position)
+        self._end_at(offset)
+        self.leader_epochs.truncate_from_end(offset)
+        self.snapshots.remove_after(offset)
+        self._producers = producers_at(self.segments, self.snapshots, offset) if had_producers else self._producers
+        return offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything; the next record gets `offset`."""
+        self._require_quiet()
+        self._forget_pending()
+        self.ensure_directory()
+        old, self.segments = self.segments, []
+        for segment in old:
+            segment.discard()
+        self._active = Segment(self.disk, self.directory, offset, created_ms=self._clock_ms, size_bytes=0)
+        self._active.writable_file()
+        self.segments.append(self._active)
+        self.start_offset = offset
+        self._end_at(offset)
+        self.leader_epochs.clear()
+        self.snapshots.remove(list(self.snapshots.offsets))
+        self._producers = ProducerState()
+
+    def _end_at(self, offset: int) -> None:
+        self.end_offset = self.written_offset = offset
+        self.start_offset = min(self.start_offset, offset)
+        self.durable_offset = min(self.durable_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self._active.roll_position = -1
+        self._snapshot_position = 0
+        self._known_positions = {}
+        self._names_unsynced = True
+        self._last_epoch = EPOCH_NOT_LOADED
+
+    def _require_quiet(self) -> None:
+        invariant(not self._in_flight, f"{self.partition}: a write is under way")
+
+    def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[DeletedSegment]:
+        """Take the segments out that retention lets go. Their files are renamed; `remove` each when convenient."""
+        doomed = expired(
+            self.segments,
+            self._config,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+        )
+        if not doomed:
+            return []
+        if len(doomed) == len(self.segments):
+            self.roll(now_ms)
+        self._active.writable_file()
+        # The file that says where the log goes on must not vanish with those before it.
+        for target in name_syncs(self.disk, self.directory):
+            target.sync()
+        del self.segments[: len(doomed)]
+        self.delete_records_before(self.segments[0].base_offset)
+        self._names_unsynced = True
+        return [self._deleted(segment, reason) for segment, reason in doomed]
+
+    def _deleted(self, segment: Segment, reason: Reason) -> DeletedSegment:
+        size_bytes = segment.size_bytes
+        self.snapshots.remove([segment.base_offset])
+        return DeletedSegment(
+            base_offset=segment.base_offset,
+            size_bytes=size_bytes,
+            reason=reason,
+            paths=segment.mark_deleted(),
+            disk=self.disk,
+        )
+
+    # Syncing, reloading, closing
+
+    def take_dirty_files(self) -> list[Syncable]:
+        """What to sync, in this order, so that everything below `written_offset` is in the segment files for good."""
+        first = self._number(self.recovery_point)
+        targets: list[Syncable] = []
+        for segment in self.segments[first:]:
+            segment.flush_indexes()
+            targets += segment.take_unsynced()
+            self._names_unsynced |= segment.take_new_names()
+        if self._active.position - self._snapshot_position >= _SNAPSHOT_EVERY_BYTES:
+            targets.append(self._write_snapshot())
+        if self._epochs is not None and self._epochs.changed:
+            self._epochs.changed = False
+            targets.append(ReplaceFile(self.disk, f"{self.directory}/{names.LEADER_EPOCHS}", self._epochs.encode()))
+            self._names_unsynced = True
+        if self._names_unsynced:
+            self._names_unsynced = False
+            targets += name_syncs(self.disk, self.directory)
+        return targets
+
+    def _write_snapshot(self) -> Syncable:
+        file = self.snapshots.write(self.end_offset, self.producers)
+        self._snapshot_position = self._active.position
+        self.snapshots.remove_superseded({segment.base_offset for segment in self.segments})
+        self._names_unsynced = True
+        return FileSync(file)
+
+    def synced_upto(self, offset: int) -> None:
+        """What `take_dirty_files` returned is synced; `offset` is what `written_offset` was then."""
+        self.recovery_point = max(self.recovery_point, offset)
+        self.mark_durable(offset)
+
+    def sync(self) -> None:
+        """Put the segment files on the medium."""
+        offset = self.written_offset
+        for target in self.take_dirty_files():
+            target.sync()
+        self.synced_upto(offset)
+
+    def reload(self, durable: int) -> None:
+        """After a failed write: forget what is not durable, and take from the files what is."""
+        self._in_flight = 0
+        recovery_point = min(self.recovery_point, durable)
+        for segment in self.segments:
+            segment.close()
+        loaded = load(
+            self.disk,
+            self.directory,
+            self._config,
+            clean=False,
+            recovery_point=recovery_point,
+            start_offset=self.start_offset,
+            now_ms=self._clock_ms,
+        )
+        self._take_over(loaded)
+        self.truncate_to(durable)
+        self.durable_offset = durable
+
+    def close(self) -> None:
+        """Leave everything so that the next `open` is clean."""
+        self.write_pending()
+        if self._has_directory and self._active.size_bytes and self.snapshots.latest != self.end_offset:
+            self._active.seal()
+            self._write_snapshot().sync()
+        self.sync()
+        for segment in self.segments:
+            segment.close()

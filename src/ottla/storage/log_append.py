@@ -1,0 +1,312 @@
+"""The way of a batch into a log: checked, given its offset and position, handed to a commit.
+
+`append_as_leader` is the hottest code of the storage. It unpacks the header once, copies the body once, and otherwise
+compares numbers; everything that is rare is in a function of its own, reached when a comparison crosses a bound.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
+from ottla.protocol.records import (
+    BATCH_HEADER,
+    BODY_AT,
+    CONTROL_BIT,
+    HEAD,
+    LENGTH_BYTES_MIN,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    RECORDS_AT,
+    TRANSACTIONAL_BIT,
+    crc32c,
+)
+from ottla.storage.append import (
+    NOT_FROM_CLIENTS,
+    Origin,
+    adapt,
+    no_sequence,
+    not_from_a_client,
+    out_of_time,
+    read_marker,
+    unusable,
+    wrong_crc,
+)
+from ottla.storage.log_state import LogState
+from ottla.storage.pending import PendingWrite, Run
+from ottla.storage.replay import note_abort, replay_batch
+from ottla.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from ottla.ports import Bytes
+    from ottla.storage.producer_state import Marker
+
+_NO_TIMESTAMP = -1
+_POSITIONS_KNOWN_MAX = 16
+"""Ends of recent writes are where readers at the tail start and stop; this many of them need no search."""
+_OFFSET = struct.Struct(">q")
+_unpack_header = BATCH_HEADER.unpack_from
+_pack_head = HEAD.pack
+
+
+class LogAppends(LogState):
+    __slots__ = ()
+
+    def append_as_leader(
+        self, records: Bytes, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
+    ) -> int:
+        """Append one batch. Returns the offset of its first record, or of the batch's that it repeats.
+
+        The checks come in this order because it is the cheapest for a good batch, of which there are many.
+        """
+        try:
+            (
+                base_offset,
+                length,
+                _,
+                magic,
+                crc,
+                attributes,
+                last_offset_delta,
+                _,
+                max_timestamp_ms,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                count,
+            ) = _unpack_header(records)
+        except struct.error:
+            raise unusable(records, self._config.max_message_bytes) from None
+        size = len(records)
+        if magic != MAGIC or length + LENGTH_OVERHEAD_BYTES != size or length > self._length_max:
+            raise unusable(records, self._config.max_message_bytes)
+        body = bytes(records[BODY_AT:])
+        if crc32c(body) != crc:
+            raise wrong_crc(self.partition)
+        if origin is Origin.CLIENT and (
+            base_offset or attributes & NOT_FROM_CLIENTS or count <= 0 or count != last_offset_delta + 1
+        ):
+            raise not_from_a_client(base_offset, attributes, last_offset_delta, count)
+        if self._looks_inside:
+            body, crc, max_timestamp_ms = adapt(records, body, crc, now_ms=now_ms, config=self._config, origin=origin)
+            size = len(body) + BODY_AT
+            length = size - LENGTH_OVERHEAD_BYTES
+        if not now_ms - self._before_max_ms <= max_timestamp_ms <= now_ms + self._after_max_ms:
+            self._check_time(max_timestamp_ms, now_ms, origin)
+
+        offset = self.end_offset
+        last_offset = offset + last_offset_delta
+        segment = self._active
+        position = segment.position
+        if (
+            position + size > segment.roll_position
+            or max_timestamp_ms > segment.roll_timestamp_ms
+            or last_offset > segment.roll_offset
+        ):
+            segment = self._segment_for(size, max_timestamp_ms, offset, last_offset, now_ms)
+            position = segment.position
+        if leader_epoch != self._last_epoch:
+            self._assign_epoch(leader_epoch, offset)
+        if producer_id >= 0:
+            if attributes & CONTROL_BIT:
+                marker = read_marker(bytes(records))
+                self._end_transaction(segment, marker, producer_id, producer_epoch, offset, max_timestamp_ms)
+            else:
+                is_client = origin is Origin.CLIENT
+                if is_client and (base_sequence < 0 or producer_epoch < 0):
+                    raise no_sequence(producer_id, producer_epoch, base_sequence)
+                repeated = (self._producers or self.producers).append(
+                    producer_id,
+                    producer_epoch,
+                    base_sequence,
+                    last_offset_delta + 1,
+                    offset,
+                    max_timestamp_ms,
+                    bool(attributes & TRANSACTIONAL_BIT),
+                    is_client,
+                )
+                if repeated >= 0:
+                    return repeated
+        if max_timestamp_ms > segment.largest_ms:
+            segment.largest_ms = max_timestamp_ms
+            segment.largest_offset = last_offset
+        if position > segment.index_position:
+            segment.index_batch(last_offset, position, self._config)
+        self.pending += (_pack_head(offset, length, leader_epoch, MAGIC, crc), body)
+        self.pending_bytes += size
+        segment.position = position + size
+        self.end_offset = last_offset + 1
+        return offset
+
+    def append_as_follower(self, records: Bytes, *, now_ms: int = 0) -> None:
+        """Append batches that a leader has accepted: from its fetch response, or from the journal.
+
+        They keep their offsets and epochs. A batch that is cut off at the end is left out, as fetches end in one.
+        """
+        view, at = memoryview(records), 0
+        while len(view) - at >= RECORDS_AT:
+            length = _unpack_header(view, at)[1]
+            end = at + length + LENGTH_OVERHEAD_BYTES
+            if length >= LENGTH_BYTES_MIN and end > len(view):
+                return
+            self._append_accepted(view[at:end], now_ms or self._clock_ms)
+            at = end
+
+    def _append_accepted(self, batch: memoryview, now_ms: int) -> None:
+        fields = _unpack_header(batch)
+        base_offset, _, leader_epoch, magic, crc = fields[:5]
+        last_offset, max_timestamp_ms = base_offset + fields[6], fields[8]
+        body = bytes(batch[BODY_AT:])
+        if magic != MAGIC or crc32c(body) != crc:
+            raise CorruptBatchError(f"{self.partition}: the batch at offset {base_offset} is damaged")
+        if base_offset < self.end_offset or last_offset < base_offset:
+            raise CorruptBatchError(
+                f"{self.partition}: offsets {base_offset} to {last_offset} can't follow {self.end_offset - 1}"
+            )
+        segment = self._segment_for(len(batch), max_timestamp_ms, base_offset, last_offset, now_ms)
+        if leader_epoch != self._last_epoch:
+            self._assign_epoch(leader_epoch, base_offset)
+        if fields[9] >= 0:
+            note_abort(segment, replay_batch(batch, self.producers))
+        position = segment.position
+        if max_timestamp_ms > segment.largest_ms:
+            segment.largest_ms, segment.largest_offset = max_timestamp_ms, last_offset
+        if position > segment.index_position:
+            segment.index_batch(last_offset, position, self._config)
+        self.pending += (bytes(batch[:BODY_AT]), body)
+        self.pending_bytes += len(batch)
+        segment.position = position + len(batch)
+        self.end_offset = last_offset + 1
+
+    def _check_time(self, timestamp_ms: int, now_ms: int, origin: Origin) -> None:
+        if origin is Origin.CLIENT and timestamp_ms != _NO_TIMESTAMP:
+            raise out_of_time(timestamp_ms, now_ms, self._config)
+
+    def _assign_epoch(self, leader_epoch: int, offset: int) -> None:
+        self.leader_epochs.assign(leader_epoch, offset)
+        self._last_epoch = leader_epoch
+
+    def _end_transaction(
+        self, segment: Segment, marker: Marker | None, producer_id: int, epoch: int, offset: int, timestamp_ms: int
+    ) -> None:
+        if marker is not None:
+            self.producers.check_marker(producer_id, epoch, marker)
+            note_abort(segment, self.producers.end_transaction(producer_id, epoch, marker, offset, timestamp_ms))
+
+    # Rolling
+
+    def _segment_for(self, size: int, timestamp_ms: int, offset: int, last_offset: int, now_ms: int) -> Segment:
+        """The segment that a batch like this goes into: a new one if its time has come."""
+        if size > self._config.segment_bytes:
+            raise BrokerError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"{size} bytes do not fit into a segment of {self._config.segment_bytes}",
+            )
+        segment = self._active
+        try:
+            if segment.roll_position < 0:
+                segment.prepare_appends(self._config, self._jitter_ms(segment))
+            if segment.is_due(
+                size_bytes=size, timestamp_ms=timestamp_ms, last_offset=last_offset, now_ms=now_ms, config=self._config
+            ):
+                self._roll(offset, now_ms)
+        except OSError as error:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition} could not roll: {error}") from error
+        return self._active
+
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the end of the log, unless the last one is empty."""
+        if self._active.size_bytes:
+            self._roll(self.end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        self.ensure_directory()
+        old = self._active
+        if old.position:
+            old.seal()
+            self.snapshots.write(base_offset, self.producers)
+            self._cuts.append((len(self.pending), old))
+        else:
+            self.segments.pop().discard()
+        self._clock_ms = now_ms
+        new = Segment(self.disk, self.directory, base_offset, created_ms=now_ms, size_bytes=0)
+        new.prepare_appends(self._config, self._jitter_ms(new))
+        self.segments.append(new)
+        self._active = new
+        self._snapshot_position = 0
+        self._known_positions = {}
+        self._names_unsynced = True
+
+    def _jitter_ms(self, segment: Segment) -> int:
+        """The same for the same segment, whenever it is opened, and different for the partitions of a topic."""
+        most_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        if not most_ms:
+            return 0
+        return int(crc32c(f"{self.partition.partition} {segment.base_offset}".encode() + self.topic_id)) % most_ms
+
+    # Writing
+
+    def take_pending(self) -> PendingWrite | None:
+        """Everything that no write has taken yet, for a commit. None if there is nothing."""
+        buffers = self.pending
+        if not buffers:
+            return None
+        write = PendingWrite(
+            log=self,
+            buffers=buffers,
+            size_bytes=self.pending_bytes,
+            base_offset=_OFFSET.unpack_from(buffers[0])[0],
+            end_offset=self.end_offset,
+            runs=self._runs(buffers),
+        )
+        self.pending = []
+        self.pending_bytes = 0
+        self._in_flight += 1
+        return write
+
+    def _runs(self, buffers: list[bytes]) -> list[Run]:
+        if not self._cuts:
+            return [_run(self._active, buffers)]
+        runs, start = [], 0
+        for end, segment in self._cuts:
+            if end > start:
+                runs.append(_run(segment, buffers[start:end]))
+            start = end
+        self._cuts = []
+        if start < len(buffers):
+            runs.append(_run(self._active, buffers[start:]))
+        return runs
+
+    def write_pending(self) -> None:
+        """Take, write and finish in one."""
+        write = self.take_pending()
+        if write is not None:
+            write.run()
+            write.finish()
+
+    def finish_write(self, write: PendingWrite) -> None:
+        """`write` is in the files."""
+        self._in_flight -= 1
+        for run in write.runs:
+            segment = run.segment
+            segment.written = run.end_position
+            segment.unsynced = True
+            if not run.position:
+                self._names_unsynced = True
+        self.written_offset = write.end_offset
+        if segment is self._active:
+            known = self._known_positions
+            known[write.end_offset] = run.end_position
+            if len(known) > _POSITIONS_KNOWN_MAX:
+                del known[next(iter(known))]
+
+    def mark_durable(self, offset: int) -> None:
+        """A commit has put everything below `offset` on the medium."""
+        if offset > self.durable_offset:
+            self.durable_offset = offset
+
+
+def _run(segment: Segment, buffers: list[bytes]) -> Run:
+    position, segment.taken = segment.taken, segment.position
+    return Run(segment, position, segment.position, buffers)

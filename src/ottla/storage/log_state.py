@@ -1,0 +1,184 @@
+"""What a log is made of, and what is loaded of it when.
+
+Opening a log reads nothing but names, so the parts that need a look into files come when somebody asks for them: leader
+epochs, producers, and the end of the last segment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from ottla.config import TimestampType
+from ottla.protocol.records import LENGTH_OVERHEAD_BYTES
+from ottla.storage import names
+from ottla.storage.append import looks_inside
+from ottla.storage.loading import load_epochs
+from ottla.storage.replay import producers_at
+from ottla.types import topic_id_text
+
+if TYPE_CHECKING:
+    from ottla.config import LogConfig
+    from ottla.ports import Disk
+    from ottla.storage.leader_epochs import LeaderEpochs
+    from ottla.storage.loading import Loaded, LoadReport
+    from ottla.storage.producer_state import ProducerState
+    from ottla.storage.segment import Segment
+    from ottla.storage.snapshots import Snapshots
+    from ottla.types import TopicId, TopicPartition
+
+EPOCH_NOT_LOADED = -2
+
+
+class LogState:
+    __slots__ = (
+        "_active",
+        "_after_max_ms",
+        "_before_max_ms",
+        "_clock_ms",
+        "_config",
+        "_cuts",
+        "_epochs",
+        "_has_directory",
+        "_in_flight",
+        "_known_positions",
+        "_last_epoch",
+        "_length_max",
+        "_looks_inside",
+        "_names_unsynced",
+        "_producers",
+        "_snapshot_position",
+        "directory",
+        "disk",
+        "durable_offset",
+        "end_offset",
+        "partition",
+        "pending",
+        "pending_bytes",
+        "recovery_point",
+        "report",
+        "segments",
+        "snapshots",
+        "start_offset",
+        "topic_id",
+        "written_offset",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+        *,
+        loaded: Loaded,
+        now_ms: int,
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.partition = partition
+        self.topic_id = topic_id
+        self._clock_ms = now_ms
+        self._in_flight = 0
+        self._names_unsynced = False
+        self._take_over(loaded)
+        self.config = config
+
+    def _take_over(self, loaded: Loaded) -> None:
+        self.segments: list[Segment] = loaded.segments
+        self._active = loaded.segments[-1]
+        self.snapshots: Snapshots = loaded.snapshots
+        self.report: LoadReport = loaded.report
+        self._epochs: LeaderEpochs | None = None
+        self._producers: ProducerState | None = loaded.producers
+        self._last_epoch = EPOCH_NOT_LOADED
+        self._has_directory = loaded.has_directory
+        self._snapshot_position = 0
+        self.start_offset = loaded.start_offset
+        self.end_offset = self.written_offset = loaded.end_offset
+        self.recovery_point = self.durable_offset = loaded.recovery_point
+        self._forget_pending()
+        if loaded.epochs is not None:
+            self._use_epochs(loaded.epochs)
+
+    def _forget_pending(self) -> None:
+        self.pending: list[bytes] = []
+        """Head and body of each batch that no write has taken yet. Replaced when taken, never emptied."""
+        self.pending_bytes = 0
+        self._cuts: list[tuple[int, Segment]] = []
+        """Where in `pending` the log rolled, and the segment that ended there."""
+        self._known_positions: dict[int, int] = {}
+        """Offset → position in the active segment, of the last few writes."""
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._length_max = config.max_message_bytes - LENGTH_OVERHEAD_BYTES
+        self._before_max_ms = config.message_timestamp_before_max_ms
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._looks_inside = looks_inside(config)
+        self._active.roll_position = -1
+
+    @property
+    def stamps_append_time(self) -> bool:
+        return self._config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+
+    @property
+    def leader_epochs(self) -> LeaderEpochs:
+        if self._epochs is None:
+            self._use_epochs(load_epochs(self.disk, self.directory, self.segments))
+        assert self._epochs is not None
+        return self._epochs
+
+    def _use_epochs(self, epochs: LeaderEpochs) -> None:
+        epochs.truncate_from_start(self.start_offset)
+        self._epochs = epochs
+        self._last_epoch = epochs.latest
+
+    @property
+    def producers(self) -> ProducerState:
+        if self._producers is None:
+            self._producers = producers_at(self.segments, self.snapshots, self.written_offset)
+        return self._producers
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where readers of committed records must stop, if everything durable counts as replicated."""
+        return self.stable_offset(self.durable_offset)
+
+    def stable_offset(self, high_watermark: int) -> int:
+        """Where readers of committed records must stop. The high watermark given must not go back."""
+        producers = self.producers
+        if not producers.has_transactions:
+            return high_watermark
+        producers.forget_completed(high_watermark)
+        first = producers.first_unstable_offset(high_watermark)
+        return high_watermark if first is None else min(max(first, self.start_offset), high_watermark)
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget idempotent producers that have been silent for so long."""
+        if self._producers is not None:
+            self._producers.expire(now_ms, expiration_ms)
+
+    def ensure_directory(self) -> None:
+        """Make the directory, with the topic's id in it. Any thread."""
+        if not self._has_directory:
+            self.disk.make_directory(self.directory)
+            file = self.disk.open(f"{self.directory}/{names.PARTITION_METADATA}", create=True)
+            file.pwritev((f"version: 0\ntopic_id: {topic_id_text(self.topic_id)}".encode(),), 0)
+            file.close()
+            self._has_directory = True
+
+    def _number(self, offset: int) -> int:
+        """Which segment holds `offset`, if it is in the log at all."""
+        return max(0, bisect_right(self.segments, offset, key=attrgetter("base_offset")) - 1)

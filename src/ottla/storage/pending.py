@@ -1,0 +1,135 @@
+"""What leaves the event loop: writes and syncs that a worker thread may do.
+
+The loop decides what goes where and takes it out of the log's state; from then on these objects hold all they need, so
+that a thread never reads what the loop may be changing. When the thread is done, the loop tells the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ottla.storage.names import TEMPORARY
+
+if TYPE_CHECKING:
+    from ottla.ports import Disk, File
+    from ottla.storage.log_append import LogAppends
+    from ottla.storage.segment import Segment
+
+
+class Syncable(Protocol):
+    def sync(self) -> None:
+        """What it stands for is on the medium when this returns. Any thread. OSError as the disk raises it."""
+
+
+class Run(NamedTuple):
+    """The part of a write that goes into one segment."""
+
+    segment: Segment
+    position: int
+    end_position: int
+    buffers: list[bytes]
+
+
+class PendingWrite:
+    """One log's share of a commit: batches that have their offsets and positions, and are not in a file yet."""
+
+    __slots__ = ("base_offset", "buffers", "end_offset", "log", "runs", "size_bytes")
+
+    def __init__(
+        self,
+        *,
+        log: LogAppends,
+        buffers: list[bytes],
+        size_bytes: int,
+        base_offset: int,
+        end_offset: int,
+        runs: list[Run],
+    ) -> None:
+        self.log = log
+        self.buffers = buffers
+        """Head, body, head, body…: what a journal entry holds. May go into two segments if the log rolled."""
+        self.size_bytes = size_bytes
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.runs = runs
+
+    @property
+    def batch_count(self) -> int:
+        return len(self.buffers) // 2
+
+    def run(self) -> None:
+        """Write into the segment files. Any thread. After an OSError the log must be reloaded."""
+        self.log.ensure_directory()
+        for segment, position, _, buffers in self.runs:
+            segment.writable_file().pwritev(buffers, position)
+
+    def files(self) -> list[Syncable]:
+        """After `run`: what to sync so that the write is durable without a journal. Any thread."""
+        files: list[Syncable] = [FileSync(run.segment.writable_file()) for run in self.runs]
+        if any(run.position == 0 for run in self.runs):
+            files += name_syncs(self.log.disk, self.log.directory)
+        return files
+
+    def finish(self) -> None:
+        """In the loop, after `run`: readers find it now."""
+        self.log.finish_write(self)
+
+
+class FileSync:
+    """The bytes of one file."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def sync(self) -> None:
+        try:
+            self._file.sync()
+        except FileNotFoundError:
+            return  # retention or truncation removed the file while this waited for its turn: nothing is left to keep
+
+
+class DirectorySync:
+    """The names in one directory."""
+
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+
+    def sync(self) -> None:
+        try:
+            self._disk.sync_directory(self._path)
+        except FileNotFoundError:
+            return  # the partition was deleted meanwhile
+
+
+def name_syncs(disk: Disk, directory: str) -> list[Syncable]:
+    """The names in a partition's directory, and the directory's own."""
+    return [DirectorySync(disk, directory), DirectorySync(disk, directory.rpartition("/")[0])]
+
+
+class ReplaceFile:
+    """A small file that is replaced as a whole: after a crash there is the old one or the new one."""
+
+    __slots__ = ("_data", "_disk", "_path")
+
+    def __init__(self, disk: Disk, path: str, data: bytes) -> None:
+        self._disk = disk
+        self._path = path
+        self._data = data
+
+    def sync(self) -> None:
+        """Write it. Its name is durable after a sync of the directory."""
+        temporary = self._path + TEMPORARY
+        try:
+            file = self._disk.open(temporary, create=True)
+            file.truncate(0)
+            file.pwritev((self._data,), 0)
+            file.sync()
+            file.close()
+            self._disk.rename(temporary, self._path)
+        except FileNotFoundError:
+            return  # the partition was deleted meanwhile

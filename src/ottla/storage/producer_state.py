@@ -1,0 +1,288 @@
+"""What a partition knows of its idempotent and transactional producers.
+
+An idempotent producer numbers its records per partition, so a retry is recognised and a gap refused. The last five
+batches of each producer are remembered, since a client may have five requests under way; a repetition of any of them is
+answered with the offset that the original got.
+
+A transaction is open from its producer's first batch to the marker that the coordinator writes. The first offset of the
+oldest one bounds what readers of committed records may see; a marker counts only once the high watermark has passed it,
+since until then a new leader may not have it.
+
+All of this follows from the records, so it is never written on its own: a snapshot now and then, and the batches after
+it, give it back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.storage.producer_snapshot import SnapshotEntry
+
+BATCHES_KEPT = 5
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+NO_OFFSET = -1
+SEQUENCE_MAX = 2**31 - 1
+_SEQUENCES = 2**31
+
+
+class Batch(NamedTuple):
+    """A batch that a producer wrote."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, as the coordinator writes it."""
+
+    commits: bool
+    coordinator_epoch: int
+
+
+class Ended(NamedTuple):
+    """A transaction that a marker has ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+    last_stable_offset: int
+    """The first offset that is still undecided after it."""
+
+
+class Producer:
+    """The last that was heard of one producer."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "producer_id", "txn_first_offset")
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp_ms = -1
+        self.txn_first_offset = NO_OFFSET
+        self.batches: list[Batch] = []
+        """At most `BATCHES_KEPT`, newest last."""
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class ProducerState:
+    __slots__ = ("_completed", "_open", "producers")
+
+    def __init__(self) -> None:
+        self.producers: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}
+        """First offset → producer id of the open transactions. They begin in log order, so this is sorted."""
+        self._completed: dict[int, int] = {}
+        """First offset → marker's offset of those whose marker the high watermark may not have passed."""
+
+    # Data
+
+    def append(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_sequence: int,
+        count: int,
+        base_offset: int,
+        timestamp_ms: int,
+        transactional: bool,
+        check_sequence: bool,
+    ) -> int:
+        """Check a batch that the leader is about to append, and remember it.
+
+        Returns `NO_OFFSET`, or the first offset of the batch that this one repeats: then nothing must be appended.
+        """
+        last_sequence = last_sequence_of(base_sequence, count)
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            # Nothing is known of it: it is new, or was forgotten. As in Kafka, any sequence number will do then.
+            producer = self._new(producer_id, epoch)
+        elif epoch == producer.epoch:
+            if check_sequence:
+                for batch in producer.batches:
+                    if batch[0] == base_sequence and batch[1] == last_sequence:
+                        return batch[2]
+                if (producer.last_sequence + 1) % _SEQUENCES != base_sequence:
+                    raise _out_of_order(producer, epoch, base_sequence)
+        else:
+            check_epoch(producer, epoch)
+            if check_sequence and base_sequence != 0:
+                raise _out_of_order(producer, epoch, base_sequence)
+        if producer.txn_first_offset >= 0 and not transactional:
+            raise BrokerError(
+                ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has an open transaction and wrote outside of it"
+            )
+        batch = Batch(base_sequence, last_sequence, base_offset, base_offset + count - 1)
+        self._remember(producer, epoch, batch, timestamp_ms, transactional)
+        return NO_OFFSET
+
+    def replay(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        *,
+        timestamp_ms: int,
+        transactional: bool,
+    ) -> None:
+        """Remember a batch that a leader has already accepted."""
+        producer = self.producers.get(producer_id) or self._new(producer_id, epoch)
+        last_sequence = last_sequence_of(base_sequence, last_offset - base_offset + 1)
+        batch = Batch(base_sequence, last_sequence, base_offset, last_offset)
+        self._remember(producer, epoch, batch, timestamp_ms, transactional)
+
+    def _new(self, producer_id: int, epoch: int) -> Producer:
+        producer = self.producers[producer_id] = Producer(producer_id, epoch)
+        return producer
+
+    def _remember(self, producer: Producer, epoch: int, batch: Batch, timestamp_ms: int, transactional: bool) -> None:
+        batches = producer.batches
+        if epoch != producer.epoch:
+            producer.epoch = epoch
+            batches.clear()
+        batches.append(batch)
+        if len(batches) > BATCHES_KEPT:
+            del batches[0]
+        producer.last_timestamp_ms = timestamp_ms
+        if transactional and producer.txn_first_offset < 0:
+            producer.txn_first_offset = batch.first_offset
+            self._open[batch.first_offset] = producer.producer_id
+
+    # Transaction markers
+
+    def check_marker(self, producer_id: int, epoch: int, marker: Marker) -> None:
+        """Refuse a marker of a producer or coordinator that another has taken over from."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return
+        check_epoch(producer, epoch)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise BrokerError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"the coordinator of epoch {marker.coordinator_epoch} was replaced by {producer.coordinator_epoch}",
+            )
+
+    def end_transaction(
+        self, producer_id: int, epoch: int, marker: Marker, offset: int, timestamp_ms: int
+    ) -> Ended | None:
+        """A marker is at `offset`. None if it ends nothing: there was no data in this partition."""
+        producer = self.producers.get(producer_id) or self._new(producer_id, epoch)
+        first_offset = producer.txn_first_offset
+        if epoch != producer.epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp_ms = timestamp_ms
+        producer.txn_first_offset = NO_OFFSET
+        if first_offset < 0:
+            return None
+        self._open.pop(first_offset, None)
+        self._completed[first_offset] = offset
+        stable = next(iter(self._open), offset + 1)
+        return Ended(producer_id, first_offset, offset, not marker.commits, stable)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction begins that is open, or whose marker is not below the high watermark."""
+        oldest = next(iter(self._open), None)
+        undecided = [first for first, marker in self._completed.items() if marker >= high_watermark]
+        if oldest is not None:
+            undecided.append(oldest)
+        return min(undecided, default=None)
+
+    def forget_completed(self, high_watermark: int) -> None:
+        """The high watermark has passed these markers for good."""
+        if self._completed:
+            self._completed = {first: marker for first, marker in self._completed.items() if marker >= high_watermark}
+
+    @property
+    def has_transactions(self) -> bool:
+        return bool(self._open or self._completed)
+
+    # The whole
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget the producers that have been silent for so long; one with an open transaction is not silent."""
+        silent_since = now_ms - expiration_ms
+        gone = [
+            producer_id
+            for producer_id, producer in self.producers.items()
+            if producer.last_timestamp_ms <= silent_since and producer.txn_first_offset < 0
+        ]
+        for producer_id in gone:
+            del self.producers[producer_id]
+
+    def active(self) -> list[Producer]:
+        return list(self.producers.values())
+
+    def snapshot(self) -> list[SnapshotEntry]:
+        return [_snapshot_entry(producer) for producer in self.producers.values()]
+
+    @classmethod
+    def from_snapshot(cls, entries: list[SnapshotEntry]) -> ProducerState:
+        state = cls()
+        for entry in entries:
+            state.producers[entry.producer_id] = _producer_of(entry)
+        opened = [(entry.txn_first_offset, entry.producer_id) for entry in entries if entry.txn_first_offset >= 0]
+        state._open = dict(sorted(opened))
+        return state
+
+
+def last_sequence_of(base_sequence: int, count: int) -> int:
+    """Sequence numbers start again at 0 after the largest 32-bit integer."""
+    if base_sequence < 0:
+        return NO_SEQUENCE
+    return (base_sequence + count - 1) % _SEQUENCES
+
+
+def check_epoch(producer: Producer, epoch: int) -> None:
+    if epoch < producer.epoch:
+        raise BrokerError(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"epoch {epoch} of producer {producer.producer_id} is older than {producer.epoch}, which has written since",
+        )
+
+
+def _out_of_order(producer: Producer, epoch: int, sequence: int) -> BrokerError:
+    return BrokerError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {producer.producer_id} sent sequence number {sequence} in epoch {epoch}"
+        f" after {producer.last_sequence} in epoch {producer.epoch}",
+    )
+
+
+def _snapshot_entry(producer: Producer) -> SnapshotEntry:
+    last = producer.batches[-1] if producer.batches else Batch(NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, NO_OFFSET)
+    return SnapshotEntry(
+        producer_id=producer.producer_id,
+        epoch=producer.epoch,
+        last_sequence=last.last_sequence,
+        last_offset=last.last_offset,
+        offset_delta=last.last_offset - last.first_offset,
+        timestamp_ms=producer.last_timestamp_ms,
+        coordinator_epoch=producer.coordinator_epoch,
+        txn_first_offset=producer.txn_first_offset,
+    )
+
+
+def _producer_of(entry: SnapshotEntry) -> Producer:
+    producer = Producer(entry.producer_id, entry.epoch)
+    producer.coordinator_epoch = entry.coordinator_epoch
+    producer.last_timestamp_ms = entry.timestamp_ms
+    producer.txn_first_offset = entry.txn_first_offset
+    if entry.last_offset >= 0:
+        first_sequence = NO_SEQUENCE
+        if entry.last_sequence >= 0:
+            first_sequence = (entry.last_sequence - entry.offset_delta) % _SEQUENCES
+        first_offset = entry.last_offset - entry.offset_delta
+        producer.batches.append(Batch(first_sequence, entry.last_sequence, first_offset, entry.last_offset))
+    return producer

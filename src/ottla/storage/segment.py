@@ -1,0 +1,343 @@
+"""One piece of a log: a `.log` file with batches one after the other, and the indexes that find them.
+
+Batches get their position when they are appended, and reach the file with the next write. So a segment has three ends:
+`position`, where the next batch goes; `taken`, up to which a write has been handed out; `written`, up to which the file
+holds it and readers may read.
+
+A segment that nobody uses is small: sizes, timestamps and indexes are loaded when they are first asked for, which is
+what makes opening a log cheap.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.protocol.records import LENGTH_AT, LENGTH_BYTES_MIN, LENGTH_OVERHEAD_BYTES, MAX_TIMESTAMP_AT, RECORDS_AT
+from ottla.storage import names
+from ottla.storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
+from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from ottla.storage.pending import FileSync
+from ottla.storage.scan import BatchScan
+from ottla.storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from ottla.storage.time_index import NO_TIMESTAMP, TimeEntry, TimeIndex
+from ottla.storage.txn_index import TxnIndex
+
+if TYPE_CHECKING:
+    from ottla.config import LogConfig
+    from ottla.ports import Disk, File
+    from ottla.storage.pending import Syncable
+
+UNKNOWN = -2
+NEVER_MS = 2**63
+ALWAYS_MS = -2
+"""Below every timestamp, no timestamp (-1) included."""
+_WALK = struct.Struct(">qi11xi")
+"""Base offset, length and last offset delta: all that a walk over batches reads."""
+_LENGTH = struct.Struct(">i")
+_WALK_BYTES = 4096 + RECORDS_AT
+_MAX_TIMESTAMP = struct.Struct(">q")
+
+
+class Segment:
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_file",
+        "_offsets",
+        "_times",
+        "_txns",
+        "base_offset",
+        "created_ms",
+        "first_timestamp_ms",
+        "index_position",
+        "largest_ms",
+        "largest_offset",
+        "position",
+        "preallocate_bytes",
+        "roll_after_ms",
+        "roll_offset",
+        "roll_position",
+        "roll_timestamp_ms",
+        "taken",
+        "unsynced",
+        "written",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, *, created_ms: int, size_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._file: File | None = None
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self._txns: TxnIndex | None = None
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.position = self.taken = self.written = size_bytes
+        self.preallocate_bytes = 0
+        self.unsynced = False
+        self.first_timestamp_ms = UNKNOWN
+        self.largest_ms = UNKNOWN if size_bytes else NO_TIMESTAMP
+        self.largest_offset = base_offset
+        """The largest timestamp of all batches up to `position`, and the last offset of the batch that has it."""
+        # Where the next append must stop and look closer. They say "always" until `prepare_appends`.
+        self.roll_position = self.roll_offset = self.index_position = -1
+        self.roll_timestamp_ms = ALWAYS_MS
+        self.roll_after_ms = 0
+
+    @classmethod
+    def at_rest(cls, disk: Disk, directory: str, base_offset: int, *, created_ms: int) -> Segment:
+        """A segment that is on disk, with everything about it still to be loaded."""
+        return cls(disk, directory, base_offset, created_ms=created_ms, size_bytes=UNKNOWN)
+
+    def path(self, suffix: str) -> str:
+        return f"{self._directory}/{names.file_name(self.base_offset, suffix)}"
+
+    # What is loaded when it is asked for
+
+    @property
+    def size_bytes(self) -> int:
+        if self.position == UNKNOWN:
+            try:
+                self.position = self.taken = self.written = self._disk.size(self.path(names.LOG))
+            except FileNotFoundError:
+                self.position = self.taken = self.written = 0
+        return self.position
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        if self._offsets is None:
+            self._offsets = OffsetIndex(self._disk, self.path(names.OFFSET_INDEX), self.base_offset)
+        return self._offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            self._times = TimeIndex(self._disk, self.path(names.TIME_INDEX), self.base_offset)
+        return self._times
+
+    @property
+    def txns(self) -> TxnIndex:
+        if self._txns is None:
+            self._txns = TxnIndex(self._disk, self.path(names.TXN_INDEX))
+        return self._txns
+
+    @property
+    def largest_timestamp(self) -> TimeEntry:
+        """The largest timestamp in it, and the last offset of the batch that has it."""
+        if self.largest_ms == UNKNOWN:
+            self.largest_ms, self.largest_offset = self.times.last
+        return TimeEntry(self.largest_ms, self.largest_offset)
+
+    @property
+    def age_timestamp_ms(self) -> int:
+        """What retention goes by: the youngest record, or the segment itself where records have no timestamps."""
+        largest_ms = self.largest_timestamp.timestamp_ms
+        return largest_ms if largest_ms >= 0 else self.created_ms
+
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path(names.LOG))
+        return self._file
+
+    def writable_file(self) -> File:
+        """The file, made if it is missing. Any thread: only the one write under way of a log calls it."""
+        file = self._file
+        if file is None:
+            file = self._disk.open(self.path(names.LOG), create=True)
+            if self.preallocate_bytes:
+                file.allocate(self.preallocate_bytes)
+            self._file = file
+        return file
+
+    # Appending
+
+    def prepare_appends(self, config: LogConfig, jitter_ms: int) -> None:
+        """Work out at which position, time and offset an append must look closer, so that most need not."""
+        size = self.size_bytes
+        if size and self.first_timestamp_ms == UNKNOWN:
+            header = self.file().pread(RECORDS_AT, 0)
+            self.first_timestamp_ms = _MAX_TIMESTAMP.unpack_from(header, MAX_TIMESTAMP_AT)[0]
+        self.largest_ms, self.largest_offset = self.largest_timestamp
+        self.preallocate_bytes = config.segment_bytes if config.preallocate else 0
+        self.roll_after_ms = config.segment_ms - jitter_ms
+        self.roll_position = -1 if self.indexes_are_full(config) else config.segment_bytes
+        self.roll_offset = self.base_offset + RELATIVE_OFFSET_MAX
+        last = self.offsets.last() if size else None
+        self.index_position = (last.position if last else 0) + config.index_interval_bytes if size else -1
+        self._set_roll_timestamp()
+
+    def _set_roll_timestamp(self) -> None:
+        """Only records make a segment age, an empty one does not."""
+        first_ms = self.first_timestamp_ms
+        if first_ms == UNKNOWN:
+            self.roll_timestamp_ms = NEVER_MS
+        else:
+            self.roll_timestamp_ms = first_ms + self.roll_after_ms if first_ms >= 0 else ALWAYS_MS
+
+    def is_due(self, *, size_bytes: int, timestamp_ms: int, last_offset: int, now_ms: int, config: LogConfig) -> bool:
+        """Whether a batch like this should not go into this segment any more."""
+        if not self.position:
+            return False
+        if self.first_timestamp_ms >= 0:
+            waited_ms = timestamp_ms - self.first_timestamp_ms
+        else:
+            waited_ms = now_ms - self.created_ms
+        return (
+            self.position + size_bytes > config.segment_bytes
+            or waited_ms > self.roll_after_ms
+            or last_offset > self.roll_offset
+            or self.indexes_are_full(config)
+        )
+
+    def indexes_are_full(self, config: LogConfig) -> bool:
+        """The time index keeps one entry free, for the one that closes it."""
+        limit = config.segment_index_bytes
+        return bool(self.position) and (
+            len(self.offsets) >= limit // OFFSET_ENTRY_BYTES or len(self.times) >= limit // TIME_ENTRY_BYTES - 1
+        )
+
+    def index_batch(self, last_offset: int, position: int, config: LogConfig) -> None:
+        """A batch at `position` is the first of the segment, or far enough from the last index entry for a new one.
+
+        The largest timestamp includes it already; `position` of the segment does not.
+        """
+        if position:
+            self.offsets.append(last_offset, position)
+            self.times.append(self.largest_ms, self.largest_offset)
+            if self.indexes_are_full(config):
+                self.roll_position = -1
+        else:
+            self.first_timestamp_ms = self.largest_ms
+            self._set_roll_timestamp()
+        self.index_position = position + config.index_interval_bytes
+
+    # Reading
+
+    def locate(self, offset: int, end: int) -> int | None:
+        """The position of the batch that holds `offset`, or of the first after it; None if that is not before `end`."""
+        if offset <= self.base_offset:
+            return 0 if end else None
+        position = self.offsets.lookup(offset)
+        file = self.file()
+        while position < end:
+            piece = file.pread(min(_WALK_BYTES, end - position), position)
+            at = 0
+            while at + _WALK.size <= len(piece):
+                base_offset, length, delta = _WALK.unpack_from(piece, at)
+                if length < LENGTH_BYTES_MIN or delta < 0 or base_offset < self.base_offset:
+                    raise self.corrupt(position + at)
+                if base_offset + delta >= offset:
+                    return position + at
+                at += length + LENGTH_OVERHEAD_BYTES
+            if not at:
+                raise self.corrupt(position)
+            position += at
+        return None
+
+    def read(self, start: int, end: int, max_bytes: int, min_one_batch: bool) -> bytes:
+        """The bytes from `start` on: at most `max_bytes`, but the first batch whole, or nothing if that is too much."""
+        if max_bytes >= end - start:
+            return self.file().pread(end - start, start)
+        data = self.file().pread(max(max_bytes, LENGTH_OVERHEAD_BYTES), start)
+        first = _LENGTH.unpack_from(data, LENGTH_AT)[0] + LENGTH_OVERHEAD_BYTES
+        if first <= max_bytes:
+            return data
+        return self.file().pread(min(first, end - start), start) if min_one_batch else b""
+
+    def corrupt(self, position: int) -> BrokerError:
+        return BrokerError(
+            ErrorCode.CORRUPT_MESSAGE, f"{self.path(names.LOG)}: no record batch starts at position {position}"
+        )
+
+    def scan(self, position: int = 0) -> BatchScan:
+        """The batches from `position` on that are in the file."""
+        end = self.written if self.size_bytes else 0
+        return BatchScan(self.file() if end else None, position, end)
+
+    # Cutting and closing
+
+    def truncate_to(self, offset: int, position: int) -> None:
+        """Cut at `position`, where the batch with `offset` starts: it and all after it are gone."""
+        self.writable_file().truncate(position)
+        self.position = self.taken = self.written = position
+        self.unsynced = True
+        self.offsets.truncate_to(offset)
+        self.times.truncate_to(offset)
+        self.txns.truncate_to(offset)
+        self.largest_ms, self.largest_offset = self._largest_after_cut()
+        if not position:
+            self.first_timestamp_ms = UNKNOWN
+
+    def _largest_after_cut(self) -> TimeEntry:
+        """The time index lags behind by what lies after the last offset index entry: look at those batches."""
+        last = self.offsets.last()
+        largest = self.times.last
+        for batch in self.scan(last.position if last else 0):
+            timestamp_ms = _MAX_TIMESTAMP.unpack_from(batch, MAX_TIMESTAMP_AT)[0]
+            if timestamp_ms > largest.timestamp_ms:
+                base_offset, _, delta = _WALK.unpack_from(batch)
+                largest = TimeEntry(timestamp_ms, base_offset + delta)
+        return largest
+
+    def flush_indexes(self) -> None:
+        """Write the index entries that have gathered."""
+        if self._offsets is not None:
+            self._offsets.flush()
+        if self._times is not None:
+            self._times.flush()
+        if self._txns is not None:
+            self._txns.flush()
+
+    def seal(self) -> None:
+        """No more appends, or none before the next start: the indexes say all there is to say."""
+        self.times.append(*self.largest_timestamp)
+        self.flush_indexes()
+        self.offsets.file.ensure_exists()
+        self.times.file.ensure_exists()
+
+    def take_unsynced(self) -> list[Syncable]:
+        """The files that hold what is not on the medium, records first."""
+        targets: list[File | None] = []
+        if self.unsynced:
+            self.unsynced = False
+            targets.append(self.file())
+        targets += [index.file.sync_target() for index in (self._offsets, self._times) if index is not None]
+        if self._txns is not None:
+            targets.append(self._txns.sync_target())
+        return [FileSync(target) for target in targets if target is not None]
+
+    def take_new_names(self) -> bool:
+        """Whether index files were made whose names may not be durable. Asked once each."""
+        files = [index.file for index in (self._offsets, self._times) if index is not None]
+        is_new = any(file.take_new_name() for file in files)
+        return (self._txns is not None and self._txns.take_new_name()) or is_new
+
+    def close(self) -> None:
+        """Give the files back. They open again if somebody asks."""
+        for index in (self._offsets, self._times):
+            if index is not None:
+                index.file.close()
+        if self._txns is not None:
+            self._txns.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._offsets = self._times = self._txns = None
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files, so that a crash from here on does not bring them back. Returns the new names."""
+        self.close()
+        renamed = []
+        for suffix in names.SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path + names.DELETED)
+                renamed.append(path + names.DELETED)
+        return renamed
+
+    def discard(self) -> None:
+        """Remove the files, in an order that a crash can't turn into a log with a hole."""
+        for path in self.mark_deleted():
+            self._disk.remove(path)

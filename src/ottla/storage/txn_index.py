@@ -1,0 +1,120 @@
+"""Which transactions of a segment were aborted: the `.txnindex` file.
+
+A reader of committed records gets the aborted transactions that reach into what it fetched, and skips their records.
+An entry is written when an abort marker is appended, into the index of the segment that holds the marker: version,
+producer id, first offset, the marker's offset, and the last stable offset at that moment, which tells a search that
+nothing later can concern it. The file is made with the first abort, so most segments have none.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.ports import Disk, File
+
+_ENTRY = struct.Struct(">hqqqq")
+ENTRY_BYTES = _ENTRY.size
+_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedTransaction:
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Where its abort marker is."""
+    last_stable_offset: int
+    """The first offset that was still undecided after the abort."""
+
+
+class TxnIndex:
+    """The aborted transactions of one segment, in the order of their markers. Loaded whole: aborts are few."""
+
+    __slots__ = ("_disk", "_file", "_is_new", "_path", "_written", "aborted", "unsynced")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._file: File | None = None
+        self.unsynced = False
+        self._is_new = False
+        self.aborted = list(read_entries(self._read()))
+        self._written = len(self.aborted)
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        self.aborted.append(transaction)
+
+    def collect(self, from_offset: int, upto_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """The transactions that have records in the range, and whether later segments need not be asked."""
+        found = []
+        for transaction in self.aborted:
+            if transaction.last_offset >= from_offset and transaction.first_offset < upto_offset:
+                found.append(transaction)
+            if transaction.last_stable_offset >= upto_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget the transactions whose marker is at `offset` or after it."""
+        self.aborted = [transaction for transaction in self.aborted if transaction.last_offset < offset]
+        if self._written > len(self.aborted):
+            self._written = len(self.aborted)
+            self._open().truncate(self._written * ENTRY_BYTES)
+            self.unsynced = True
+
+    def flush(self) -> None:
+        unwritten = self.aborted[self._written :]
+        if unwritten:
+            self._open().pwritev([_pack(transaction) for transaction in unwritten], self._written * ENTRY_BYTES)
+            self._written = len(self.aborted)
+            self.unsynced = True
+
+    def sync_target(self) -> File | None:
+        if not self.unsynced:
+            return None
+        self.unsynced = False
+        return self._open()
+
+    def take_new_name(self) -> bool:
+        """Whether the file was made since it was last asked: its name is not durable yet."""
+        is_new, self._is_new = self._is_new and self._file is not None, False
+        return is_new
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _read(self) -> bytes:
+        if not self._disk.exists(self._path):
+            self._is_new = True
+            return b""
+        file = self._open()
+        return file.pread(file.size(), 0)
+
+    def _open(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self._path, create=True)
+        return self._file
+
+
+def read_entries(data: bytes) -> Iterator[AbortedTransaction]:
+    for _, producer_id, first, last, stable in _ENTRY.iter_unpack(data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]):
+        yield AbortedTransaction(
+            producer_id=producer_id, first_offset=first, last_offset=last, last_stable_offset=stable
+        )
+
+
+def _pack(transaction: AbortedTransaction) -> bytes:
+    return _ENTRY.pack(
+        _VERSION,
+        transaction.producer_id,
+        transaction.first_offset,
+        transaction.last_offset,
+        transaction.last_stable_offset,
+    )
