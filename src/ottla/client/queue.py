@@ -8,7 +8,7 @@
 
 Messages of one client id are in one partition, in order. The partition is chosen by the hash that every Kafka client
 uses, so it is the same in both modes and for a producer in another language. Any number of processes may open the same
-directory; see `ottla.client.queue_place` for who serves it and what happens when that one ends.
+directory; see `ottla.client.queue_directory` for who serves it and what happens when that one ends.
 """
 
 import itertools
@@ -32,7 +32,7 @@ from ottla.client.errors import (
 )
 from ottla.client.producer import Producer
 from ottla.client.queue_consumer import QueueConsumer
-from ottla.client.queue_place import ClusterPlace, DirectoryPlace, Place
+from ottla.client.queue_place import ClusterPlace, Place
 from ottla.client.queue_target import QueueMode, QueueTargets, parse_target
 from ottla.client.settings import AdminConfig, ProducerConfig, Servers
 
@@ -239,17 +239,20 @@ class Queue:
 
     def _enter(self, targets: QueueTargets, mode: QueueMode) -> Place:
         targets.require(mode)
-        if mode is QueueMode.KAFKA:
-            place: Place = ClusterPlace(targets.servers or "")
-        else:
-            assert targets.directory is not None
-            place = DirectoryPlace(targets.directory, partitions=self._partitions_wanted, patience_s=self._patience_s)
+        place = self._directory_place(targets) if mode is QueueMode.FILE else ClusterPlace(targets.servers or "")
         try:
             self._make_topic(place, targets.topic)
         except BaseException:
             place.close()
             raise
         return place
+
+    def _directory_place(self, targets: QueueTargets) -> Place:
+        # Imported here, as it brings a whole broker with it, which a program that uses a cluster does not need.
+        from ottla.client.queue_directory import DirectoryPlace
+
+        assert targets.directory is not None
+        return DirectoryPlace(targets.directory, partitions=self._partitions_wanted, patience_s=self._patience_s)
 
     def _make_topic(self, place: Place, topic: str) -> None:
         config = AdminConfig(bootstrap_servers=place.bootstrap_servers, request_timeout_ms=5_000)
