@@ -1,0 +1,270 @@
+"""The write-ahead journal: one sequential write and one sync make a commit of any number of logs durable.
+
+The journal is a ring of files that are allocated and written with zeros beforehand, because a sync that has no
+allocation to record takes about half the time (docs/decisions/0002-journal.md). A commit is a block (`journal_format`),
+written at once at the end of the current file. A full file is followed by a free one, or by a new one if the logs'
+own syncs, which free the oldest, are behind.
+
+The first file of a ring is small and made at once, so that a new node answers without delay; the next is made in the
+background when the current one is half full. An idle node never makes it.
+
+All decisions are made in the event loop (`block`, `release`); a thread is handed objects that hold all they need
+(`Block`, `FilePreparation`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.storage.journal_format import (
+    BLOCK_HEADER_BYTES,
+    SALT_BYTES,
+    SECTOR_BYTES,
+    block_header,
+    file_header,
+    read_file_header,
+    round_up,
+)
+
+if TYPE_CHECKING:
+    from ottla.ports import Bytes, Disk, File, Random
+
+DIRECTORY = "journal"
+SUFFIX = ".wal"
+SMALL_FILE_BYTES = 1 << 20
+"""What can be written with zeros in passing: the first file, and those made in a hurry."""
+FREE_FILES_MAX = 2
+"""Files kept for later use; more are removed, so that a burst does not hold its room on the disk for ever."""
+_ZEROS = bytes(256 << 10)
+
+
+class JournalFile:
+    """One file of the ring. What it holds of an earlier use is void: a use begins with a salt of its own."""
+
+    __slots__ = ("capacity_bytes", "file", "last_sequence", "new_name", "number", "salt")
+
+    def __init__(self, number: int, file: File, capacity_bytes: int, *, new_name: bool) -> None:
+        self.number = number
+        self.file = file
+        self.capacity_bytes = capacity_bytes
+        self.salt = b""
+        self.last_sequence = 0
+        self.new_name = new_name
+        """Whether the directory must be synced before a crash is sure to find it."""
+
+
+class Block:
+    """One block with its place in the ring. `write` and `sync` may be called from any thread."""
+
+    __slots__ = ("_disk", "buffers", "into", "position", "sequence")
+
+    def __init__(self, disk: Disk, into: JournalFile, position: int, sequence: int, buffers: list[Bytes]) -> None:
+        self._disk = disk
+        self.into = into
+        self.position = position
+        self.sequence = sequence
+        self.buffers = buffers
+
+    def write(self) -> None:
+        if self.position == SECTOR_BYTES:
+            self.into.file.pwritev([file_header(self.into.salt), *self.buffers], 0)
+        else:
+            self.into.file.pwritev(self.buffers, self.position)
+
+    def sync(self) -> None:
+        """It is on the medium when this returns, with all blocks before it in the same file."""
+        self.into.file.sync()
+        if self.into.new_name:
+            self._disk.sync_directory(DIRECTORY)
+            self.into.new_name = False
+
+
+class FilePreparation:
+    """Makes a file of the ring ready for use. `run` may be called from any thread, then the loop calls `add`."""
+
+    def __init__(self, disk: Disk, number: int, size_bytes: int) -> None:
+        self._disk = disk
+        self._number = number
+        self._size_bytes = size_bytes
+        self.made: JournalFile | None = None
+
+    def run(self) -> None:
+        file = _zeroed(self._disk, self._number, self._size_bytes)
+        file.sync()
+        self._disk.sync_directory(DIRECTORY)
+        self.made = JournalFile(self._number, file, self._size_bytes, new_name=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """Where writing goes on after a restart: behind the last block that counts."""
+
+    file_number: int
+    position: int
+    next_sequence: int
+
+
+class Journal:
+    """The ring as it is written. Reading it back is `journal_reader`'s part."""
+
+    def __init__(self, disk: Disk, random: Random, *, file_size_bytes: int, resume: Resume | None = None) -> None:
+        """Files other than the one that `resume` names are used once a first block is durable: until then a crash may
+        find what is in them still needed.
+        """
+        self._disk = disk
+        self._random = random
+        self._file_size_bytes = round_up(file_size_bytes)
+        self.next_sequence = resume.next_sequence if resume else 1
+        self.oldest = self.next_sequence
+        """The first block that recovery must look at."""
+        self.synced = self.next_sequence - 1
+        """The last block that is known to be on the medium."""
+        self._position = resume.position if resume else 0
+        self._current: JournalFile | None = None
+        self._full: deque[JournalFile] = deque()
+        self._released: deque[tuple[int, JournalFile]] = deque()
+        """Files that nobody needs once the block of this number, which says so, is durable."""
+        self._free: list[JournalFile] = []
+        self._preparing = False
+        self._next_number = 0
+        for file in _existing_files(disk):
+            self._next_number = file.number + 1
+            if resume and file.number == resume.file_number:
+                self._current = file
+            else:
+                self._released.append((self.next_sequence, file))
+
+    # Writing
+
+    def block(self, payload: Sequence[Bytes], payload_bytes: int, entry_count: int) -> Block:
+        """Give `payload` its place and number. It counts once it is written and synced."""
+        size_bytes = round_up(BLOCK_HEADER_BYTES + payload_bytes)
+        into = self._current
+        if into is None or self._position + size_bytes > into.capacity_bytes:
+            into = self._start_file(SECTOR_BYTES + size_bytes)
+        sequence, position = self.next_sequence, self._position
+        header = block_header(into.salt, sequence, self.oldest, self.synced, payload_bytes, entry_count)
+        into.last_sequence = sequence
+        self.next_sequence = sequence + 1
+        self._position = position + size_bytes
+        return Block(self._disk, into, position, sequence, [header, *payload])
+
+    def rewind(self, block: Block) -> None:
+        """`block` was not synced, nor any after it: the next one takes its place and number."""
+        while self._current is not block.into:
+            if self._current is not None:
+                self._free.append(self._current)
+            self._current = self._full.pop()
+        self.next_sequence = block.sequence
+        self._position = block.position
+        block.into.last_sequence = block.sequence - 1
+
+    def mark_synced(self, sequence: int) -> None:
+        """Blocks up to `sequence` are on the medium."""
+        self.synced = max(self.synced, sequence)
+        while self._released and self._released[0][0] <= sequence:
+            self._make_free(self._released.popleft()[1])
+
+    # The ring
+
+    @property
+    def full_files(self) -> int:
+        """Files that wait for the logs' own syncs."""
+        return len(self._full)
+
+    @property
+    def position(self) -> Resume:
+        """Where the next block goes, if it fits."""
+        current = self._current
+        number = current.number if current is not None else -1
+        return Resume(file_number=number, position=self._position, next_sequence=self.next_sequence)
+
+    def release(self, oldest: int) -> None:
+        """Blocks before `oldest` are not needed any more."""
+        self.oldest = max(self.oldest, oldest)
+        while self._full and self._full[0].last_sequence < self.oldest:
+            self._released.append((self.next_sequence, self._full.popleft()))
+
+    def preparation(self) -> FilePreparation | None:
+        """The next file, if it should be made now."""
+        current = self._current
+        if self._preparing or self._free or self._released:
+            return None
+        if current is None or 2 * self._position < current.capacity_bytes:
+            return None
+        self._preparing = True
+        number, self._next_number = self._next_number, self._next_number + 1
+        return FilePreparation(self._disk, number, self._file_size_bytes)
+
+    def add(self, preparation: FilePreparation) -> None:
+        """Take the file that `preparation` made; it may have failed to make one."""
+        self._preparing = False
+        if preparation.made is not None:
+            self._free.append(preparation.made)
+
+    def close(self) -> None:
+        files = [*self._free, *self._full, *(file for _, file in self._released)]
+        for file in (*files, self._current) if self._current else files:
+            file.file.close()
+
+    def _start_file(self, size_bytes: int) -> JournalFile:
+        """Go on in a free file, or a new one if none is large enough."""
+        fitting = [file for file in self._free if file.capacity_bytes >= size_bytes]
+        file = max(fitting, key=lambda file: file.capacity_bytes) if fitting else self._new_file(size_bytes)
+        if fitting:
+            self._free.remove(file)
+        if self._current is not None:
+            self._full.append(self._current)
+        file.salt = self._random.randbytes(SALT_BYTES)
+        self._current = file
+        self._position = SECTOR_BYTES
+        return file
+
+    def _new_file(self, size_bytes: int) -> JournalFile:
+        """A file in a hurry: a small one, written with zeros in the page cache. The sync comes with its first block."""
+        size_bytes = max(min(SMALL_FILE_BYTES, self._file_size_bytes), round_up(size_bytes))
+        if not self._disk.exists(DIRECTORY):
+            self._disk.make_directory(DIRECTORY)
+            self._disk.sync_directory("")
+        number, self._next_number = self._next_number, self._next_number + 1
+        return JournalFile(number, _zeroed(self._disk, number, size_bytes), size_bytes, new_name=True)
+
+    def _make_free(self, file: JournalFile) -> None:
+        if len(self._free) < FREE_FILES_MAX:
+            self._free.append(file)
+        else:
+            file.file.close()
+            self._disk.remove(file_path(file.number))
+
+
+def _zeroed(disk: Disk, number: int, size_bytes: int) -> File:
+    path = file_path(number)
+    file = disk.open(path, create=True)
+    try:
+        for at in range(0, size_bytes, len(_ZEROS)):
+            file.pwritev([_ZEROS[: size_bytes - at]], at)
+    except OSError:
+        disk.remove(path)  # a part of it would only take room that is missing
+        raise
+    return file
+
+
+def file_path(number: int) -> str:
+    return f"{DIRECTORY}/{number:08d}{SUFFIX}"
+
+
+def file_numbers(disk: Disk) -> list[int]:
+    stems = [name.removesuffix(SUFFIX) for name in disk.list(DIRECTORY) if name.endswith(SUFFIX)]
+    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+
+
+def _existing_files(disk: Disk) -> Iterator[JournalFile]:
+    """The size on disk is what a file can hold without growing: less than asked for if its making was interrupted."""
+    for number in file_numbers(disk):
+        file = disk.open(file_path(number))
+        existing = JournalFile(number, file, file.size() // SECTOR_BYTES * SECTOR_BYTES, new_name=False)
+        existing.salt = read_file_header(file.pread(SECTOR_BYTES, 0)) or b""
+        yield existing
