@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, field, fields, is_dataclass
 from typing import Any, TypeVar
 
-from ottla.config.units import format_quantity, unit_of
+from ottla.config.units import INT32_MAX, format_limit, unit_of
 from ottla.errors import ConfigError
 
 T = TypeVar("T")
@@ -39,9 +39,11 @@ def within(item: "Field[Any]", value: float) -> bool:
     return (low is None or value >= low) and (high is None or value <= high)
 
 
-def limits_text(item: "Field[Any]") -> str:
-    """`at least 1`, `from 0 to 9`, or nothing."""
+def limits_text(item: "Field[Any]", *, with_type_limits: bool = True) -> str:
+    """`at least 1`, `from 0 to 9`, or nothing. A limit that only says how many bits there are may be left out."""
     low, high = item.metadata.get("at_least"), item.metadata.get("at_most")
+    if high == INT32_MAX and not with_type_limits:
+        high = None
     if low is None and high is None:
         return ""
     unit = unit_of(item.name)
@@ -52,7 +54,7 @@ def limits_text(item: "Field[Any]") -> str:
 
 
 def _limit_text(limit: float | None, unit: str | None) -> str:
-    return format_quantity(limit, unit) if isinstance(limit, int) else str(limit)
+    return format_limit(limit, unit) if isinstance(limit, int) else str(limit)
 
 
 def refused(name: str, value: object, would_do: str) -> ConfigError:

@@ -36,6 +36,7 @@ _FIELD_UNITS_US = {
     "minutes": 60_000_000,
     "hours": 3_600_000_000,
 }
+_SHORT = {"bytes": "B", "us": "us", "ms": "ms", "seconds": "s", "minutes": "min", "hours": "h"}
 _QUANTITY = re.compile(r"(-?\d[\d_]*)(?:\.(\d+))?\s*([A-Za-z]*)")
 
 
@@ -89,6 +90,12 @@ def format_quantity(value: int, unit: str | None) -> str:
         steps = [(name, _DURATIONS_US[name] // _FIELD_UNITS_US[unit]) for name in ("d", "h", "min", "s", "ms")]
         return _in_largest(value, [(name, step) for name, step in steps if step > 1])
     return str(value)
+
+
+def format_limit(value: int, unit: str | None) -> str:
+    """`format_quantity` for a text that does not stand next to the setting's name: small numbers have a unit too."""
+    text = format_quantity(value, unit)
+    return text + _SHORT[unit] if unit in _SHORT and value > 0 and text.isdecimal() else text
 
 
 def _in_largest(value: int, steps: Iterable[tuple[str, int]]) -> str:

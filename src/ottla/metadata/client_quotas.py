@@ -7,7 +7,7 @@ from typing import NoReturn
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.deciding import Deciding, NewRecords, given_twice
 from ottla.metadata.image import MetadataImage, QuotaEntity, quota_entity
-from ottla.metadata.quotas import CLIENT_ID, CLIENT_QUOTAS, IP, IP_QUOTAS, USER
+from ottla.metadata.quotas import CLIENT_ID, ENFORCED, IP, USER
 from ottla.metadata.records import MetadataRecord
 from ottla.protocol.messages import alter_client_quotas as alter
 from ottla.protocol.messages import describe_client_quotas as describe
@@ -85,9 +85,11 @@ def _records(
 
 
 def _require_valid_quota(entity: QuotaEntity, key: str, value: float) -> None:
-    is_ip = entity[0][0] == IP
-    if key not in (IP_QUOTAS if is_ip else CLIENT_QUOTAS):
-        _refuse(f"Invalid configuration key {key}")
+    if key not in ENFORCED or entity[0][0] == IP:
+        _refuse(
+            f"Invalid configuration key {key}: what can be limited is {' and '.join(sorted(ENFORCED))} of users "
+            "and client-ids"
+        )
     if not 0 < value < float("inf"):
         _refuse(f"Quota {key} must be greater than 0")
     if value % 1 > 1e-6:

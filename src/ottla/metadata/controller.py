@@ -52,6 +52,9 @@ class Controller:
         """Nothing here happens by time alone."""
         return None
 
+    def tick(self, now_ms: int) -> Result[MetadataRecord, None]:
+        return Result()
+
     def _deciding(self) -> Deciding:
         return Deciding(
             config=self._config,

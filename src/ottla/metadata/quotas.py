@@ -22,11 +22,9 @@ IP = "ip"
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
-CONNECTION_CREATION_RATE = "connection_creation_rate"
 
-CLIENT_QUOTAS = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE})
-"""What can be set for users and clients. A quota that nobody enforces is refused rather than stored."""
-IP_QUOTAS = frozenset({CONNECTION_CREATION_RATE})
+ENFORCED = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE})
+"""The quotas that can be set. One that nobody enforces is refused rather than stored."""
 
 CLIENTS_MAX = 10_000
 """Clients and rates that are remembered; beyond it all that can be found again is forgotten."""
@@ -59,15 +57,6 @@ def _from_most_specific(user: str, client_id: str) -> Iterator[tuple[QuotaEntity
         yield ((USER, user_name),), ((USER, user),)
     yield ((CLIENT_ID, client_id),), ((CLIENT_ID, client_id),)
     yield ((CLIENT_ID, None),), ((CLIENT_ID, client_id),)
-
-
-def ip_share(quotas: AllQuotas, ip: str) -> Share | None:
-    """How many connections a second an address may make."""
-    for name in (ip, None):
-        per_second = quotas.get(((IP, name),), {}).get(CONNECTION_CREATION_RATE)
-        if per_second is not None:
-            return Share(per_second, ((IP, ip),))
-    return None
 
 
 class _Window:
