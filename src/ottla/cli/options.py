@@ -1,5 +1,6 @@
 """Options that several commands share, and the types of their values."""
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from ottla.config.units import parse_quantity
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
 BOOTSTRAP_DEFAULT = "127.0.0.1:9092"
 
 
@@ -38,10 +40,11 @@ def parse_partitions(text: str) -> list[int]:
     """`0`, `0,3,5` or `0-5`."""
     numbers: list[int] = []
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        found = _RANGE.fullmatch(part)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, -1)
+        if first > last:
             raise ValueError(f"{text!r} is not a list of partitions like 0, 0,3,5 or 0-5")
-        numbers.extend(range(int(first), int(last or first) + 1))
+        numbers.extend(range(first, last + 1))
     return numbers
 
 

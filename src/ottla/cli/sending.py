@@ -93,6 +93,8 @@ class Sender:
         self.acknowledged += 1
         self.bytes_acknowledged += len(message)
         partition, offset = message.partition(), message.offset()
+        if offset is None:  # acks=0: nobody has said where it went
+            return
         first, last = self._spans.get(partition, (offset, offset))
         self._spans[partition] = (min(first, offset), max(last, offset))
 

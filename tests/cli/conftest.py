@@ -1,0 +1,47 @@
+"""The `ottla` command as users run it: a process of its own, against a node that is a process of its own.
+
+OTTLA_TEST_BOOTSTRAP lets the same tests run against another broker, for instance Apache Kafka.
+"""
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.command import Ottla
+from tests.interop.node_process import NodeProcess
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
+    if given is not None:
+        yield given
+        return
+    with NodeProcess(tmp_path_factory.mktemp("node")) as node:
+        yield node.bootstrap
+        assert node.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def ottla(bootstrap: str) -> Ottla:
+    """Runs commands against the session's node."""
+    return Ottla(bootstrap)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def topic_name() -> str:
+    """A name that no other test has, here nor in another worker."""
+    return f"cli-{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def topic(ottla: Ottla, topic_name: str) -> Iterator[str]:
+    """A topic of one partition."""
+    ottla("topic", "create", topic_name, "--partitions", "1")
+    yield topic_name
+    ottla("topic", "delete", topic_name, "--if-exists")
