@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +31,11 @@ class Stopped:
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     with NodeProcess(tmp_path_factory.mktemp("dumped")) as node:
         _use(node.bootstrap)
         assert node.stop() == 0
-    yield Stopped(data_dir=node.data_dir)
+    return Stopped(data_dir=node.data_dir)
 
 
 def _use(bootstrap: str) -> None:
@@ -106,11 +105,8 @@ def test_producer_snapshots_are_read(stopped: Stopped) -> None:
 
 
 def test_committed_offsets_and_group_metadata_are_read(stopped: Stopped) -> None:
-    printed = "".join(
-        _dump(path, "--offsets-decoder")
-        for path in stopped.files("__consumer_offsets-*", ".log")
-        if path.stat().st_size
-    )
+    logs = [path for path in stopped.files("__consumer_offsets-*", ".log") if path.stat().st_size]
+    printed = "".join(_dump(path, "--offsets-decoder") for path in logs)
 
     assert '"group":"the-group","topic":"kept","partition":0' in printed
     assert '"offset":42' in printed

@@ -260,5 +260,5 @@ def test_kafka_transactions_shows_the_producers_of_a_partition(bootstrap: str, t
     arguments = ("--bootstrap-server", bootstrap, "describe-producers", "--topic", topic, "--partition", "0")
     _, producer = run("kafka-transactions", *arguments).splitlines()
 
-    epoch, _, last_sequence, *_ = producer.split("\t")[1:]
+    _, epoch, _, last_sequence, *_ = producer.split()
     assert (epoch, last_sequence) == ("0", "2")
