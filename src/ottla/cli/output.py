@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import click
 
+from ottla.cli.failures import CommandError
 from ottla.observability.logs import printable
 
 Row = Sequence[object]
@@ -53,9 +54,9 @@ def note(text: str) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that can't be undone, if there is a person to ask. click.Abort if the answer is no."""
-    if not yes and sys.stdin.isatty():
-        click.confirm(question, abort=True, err=True)
+    """Ask before something that can't be undone, if there is a person to ask. CommandError if the answer is no."""
+    if not yes and sys.stdin.isatty() and not click.confirm(question, err=True):
+        raise CommandError("Nothing was changed")
 
 
 @contextmanager

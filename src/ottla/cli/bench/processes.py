@@ -54,8 +54,7 @@ def run_together(
     outbox, gate = context.Queue(), context.Event()
     processes = [context.Process(target=_run, args=(*each, outbox, gate), daemon=True) for each in work]
     try:
-        for process in processes:
-            process.start()
+        _start(processes)
         for _ in processes:
             _next_message(outbox, processes)
         at_start()
@@ -67,8 +66,17 @@ def run_together(
             process.join()
 
 
+def _start(processes: Sequence[Any]) -> None:
+    """Ctrl-C is for the parent, who then ends the others: they inherit that they ignore it."""
+    ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        for process in processes:
+            process.start()
+    finally:
+        signal.signal(signal.SIGINT, ours)
+
+
 def _run(work: Work, job: Job, outbox: Any, gate: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who then ends us
     try:
         outbox.put(work(job, _Child(outbox, gate)))
     except Exception as error:

@@ -70,8 +70,9 @@ class Measured:
 
 def measure_produce(plan: Plan, show: Show) -> Measured:
     settings = _producer_settings(plan, linger_ms=plan.linger_ms)
-    shares = _shares(plan.records, plan.processes)
-    work: list[tuple[Work, Job]] = [(jobs.produce, _job(plan, settings, share)) for share in shares]
+    work: list[tuple[Work, Job]] = [
+        (jobs.produce, _job(plan, settings, share)) for share in shares(plan.records, plan.processes)
+    ]
     return _measured("produce", plan, work, show)
 
 
@@ -122,7 +123,7 @@ def _job(plan: Plan, settings: Mapping[str, Any], records: int, **more: Any) -> 
     return Job(topic=plan.topic, settings=settings, records=records, size_bytes=plan.size_bytes, **more)
 
 
-def _shares(total: int, parts: int) -> list[int]:
+def shares(total: int, parts: int) -> list[int]:
     """`total` in `parts` as equal as can be, none of them empty."""
     parts = min(parts, total)
     return [total // parts + (1 if number < total % parts else 0) for number in range(parts)]
