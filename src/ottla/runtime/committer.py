@@ -19,6 +19,7 @@ from ottla.errors import BrokerError, DiskFailedError, ErrorCode
 from ottla.replication.partition import Partition
 from ottla.services import Deferred
 from ottla.storage.group_commit import Commit, GroupCommit
+from ottla.storage.journal_format import Kind
 from ottla.storage.log import Origin
 
 log = logging.getLogger(__name__)
@@ -79,12 +80,22 @@ class Committer:
         if before is None:
             self._group.add(partition.log)
             touched[partition] = len(records)
-            if not self._scheduled:
-                self._scheduled = True
-                self._loop.call_soon(self._commit)
+            self._schedule()
         else:
             touched[partition] = before + len(records)
         return base_offset
+
+    def delete_records_before(self, partition: Partition, offset: int) -> int:
+        """Move the log's start forward, with the next commit. Returns where it will be."""
+        log = partition.log
+        self._group.control(Kind.START_OFFSET, log, offset, lambda: log.delete_records_before(offset))
+        self._schedule()
+        return max(offset, log.start_offset)
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._commit)
 
     def after_commit(self, answer: Any, on_failure: OnFailure | None = None) -> Deferred[Any]:
         """`answer`, once everything appended so far is durable."""
@@ -164,15 +175,19 @@ class Committer:
         self._tell_idle()
 
     def _fail(self, commit: Commit, error: DiskFailedError, touched: dict[Partition, int], answers: list[Any]) -> None:
-        """Nothing of this commit may be acknowledged, nor anything that was appended on top of it meanwhile."""
+        """Nothing of this commit may be acknowledged, nor anything that was appended on top of it meanwhile.
+
+        What gathered for other logs is refused too, although it will be committed: an answer does not say which logs it
+        stands for, and a client that retries does no harm.
+        """
         log.error("a commit failed: %s", error)
         refused = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        if self._group.poisoned:
-            self.failed = error
-        for partition in {**touched, **self._touched}:
-            partition.log.reload(partition.log.durable_offset)
+        self._group.fail(commit)
+        self.failed = self._group.failure
+        for partition in touched:
+            self._touched.pop(partition, None)
         answers += self._answers
-        self._touched, self._answers = {}, []
+        self._answers = []
         for deferred, answer, on_failure in answers:
             if on_failure is None:
                 deferred.fail(refused)

@@ -42,7 +42,7 @@ class Route:
         fields = response.field_names()
         if "error_code" not in fields:
             return None
-        told = {"error_code": int(error.code)}
+        told: dict[str, Any] = {"error_code": int(error.code)}
         if "error_message" in fields:
             told["error_message"] = error.message or error.code.name
         answer: Response = response(**told)

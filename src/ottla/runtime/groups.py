@@ -98,7 +98,14 @@ class GroupCoordinators:
             timers=self._timers,
             encode=encode_record,
             decode=decode_record,
+            on_lost=lambda: self._lost(index),
         )
+
+    def _lost(self, index: int) -> None:
+        """The shard is ahead of its log: load it again from there."""
+        del self._ready[index]
+        self._loading.add(index)
+        self._start_loading()
 
     # Loading after a start, and the end.
 
@@ -108,13 +115,18 @@ class GroupCoordinators:
         if topic is None:
             return
         self._loading = set(topic.partitions)
-        self._task = asyncio.get_running_loop().create_task(self._load_all())
+        self._start_loading()
+
+    def _start_loading(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._load_all())
 
     async def _load_all(self) -> None:
-        for index in sorted(self._loading):
+        while self._loading:
+            index = min(self._loading)
             coordinator = self._new(index)
             count = 0
-            for records in coordinator.load(self._clock.now_ms()):
+            for records in coordinator.load():
                 count += records
                 await asyncio.sleep(0)
             self._ready[index] = coordinator
@@ -124,9 +136,10 @@ class GroupCoordinators:
 
     def topics_deleted(self, topics: Iterable[str]) -> None:
         """Forget the offsets of topics that are gone."""
-        for coordinator in self._ready.values():
-            for topic in topics:
-                coordinator.call(lambda shard, _token, now_ms, topic=topic: shard.topic_deleted(topic, now_ms))
+        for topic in topics:
+            forget = _forget(topic)
+            for coordinator in self._ready.values():
+                coordinator.call(forget)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -134,3 +147,7 @@ class GroupCoordinators:
             await asyncio.gather(self._task, return_exceptions=True)
         for coordinator in self._ready.values():
             coordinator.close()
+
+
+def _forget(topic: str) -> Callable[[GroupShard, Token, int], Result[GroupRecord, None]]:
+    return lambda shard, _token, now_ms: shard.topic_deleted(topic, now_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.metadata.controller import Controller
@@ -32,22 +32,40 @@ CONTROLLER_EPOCH = 1
 
 
 class Metadata:
-    def __init__(self, *, controller: Controller, log: Log, committer: Committer, clock: Clock, timers: Timers) -> None:
+    """Decisions are made on the controller's newest image; everybody else sees `image`, which is durable."""
+
+    def __init__(
+        self,
+        *,
+        new_controller: Callable[[], Controller],
+        log: Log,
+        committer: Committer,
+        clock: Clock,
+        timers: Timers,
+    ) -> None:
+        self._new_controller = new_controller
+        self._partition = Partition(
+            topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, index=0, leader_epoch=CONTROLLER_EPOCH, log=log
+        )
+        self._committer = committer
+        self._clock = clock
+        self._timers = timers
         self._listeners: list[Callable[[Changes], None]] = []
-        self._controller = controller
-        self._shard: ShardRuntime[Controller, MetadataRecord] = ShardRuntime(
-            shard=controller,
-            partition=Partition(
-                topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, index=0, leader_epoch=CONTROLLER_EPOCH, log=log
-            ),
-            committer=committer,
-            clock=clock,
-            timers=timers,
+        self._shard = self._new_shard()
+        self.image: MetadataImage = self._shard.shard.image
+
+    def _new_shard(self) -> ShardRuntime[Controller, MetadataRecord]:
+        return ShardRuntime(
+            shard=self._new_controller(),
+            partition=self._partition,
+            committer=self._committer,
+            clock=self._clock,
+            timers=self._timers,
             encode=encode_record,
             decode=decode_record,
-            on_replayed=self._replayed,
+            on_replayed=self._prepare,
+            on_lost=self._start_again,
         )
-        self.image: MetadataImage = controller.image
 
     def call(self, decide: Callable[[Controller, Token, int], Result[Any, T]]) -> Deferred[T]:
         return self._shard.call(decide)
@@ -56,9 +74,9 @@ class Metadata:
         """Call `listener` with every change from now on."""
         self._listeners.append(listener)
 
-    def load(self, now_ms: int) -> int:
+    def load(self) -> int:
         """Replay what earlier runs have left; the number of records."""
-        return sum(self._shard.load(now_ms))
+        return sum(self._shard.load())
 
     def create_internal_topic(self, topic: CreatableTopic) -> Deferred[None]:
         created = self.call(
@@ -68,11 +86,23 @@ class Metadata:
         )
         return created.then(lambda _: None)
 
-    def _replayed(self, _: Sequence[MetadataRecord]) -> None:
-        changes = self._controller.take_changes()
-        self.image = self._controller.image
+    def _prepare(self) -> Callable[[], None]:
+        """The image as it is now, to be shown when its records are durable."""
+        controller = self._shard.shard
+        changes, image = controller.take_changes(), controller.image
+        return lambda: self._publish(changes, image)
+
+    def _publish(self, changes: Changes, image: MetadataImage) -> None:
+        self.image = image
         for listener in self._listeners:
             listener(changes)
+
+    def _start_again(self) -> None:
+        """The disk refused what the controller had decided: forget it, and stand where the log stands."""
+        listeners, self._listeners = self._listeners, []
+        self._shard = self._new_shard()
+        self.load()
+        self._listeners = listeners
 
     def close(self) -> None:
         self._shard.close()

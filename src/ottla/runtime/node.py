@@ -3,7 +3,7 @@
     Server ── Router ── handlers ──▶ Node (the services that handlers see)
                                       ├── Metadata ────────── controller ── log of __cluster_metadata
                                       ├── GroupCoordinators ─ shards ────── logs of __consumer_offsets
-                                      ├── Partitions ─────────────────────── logs of topics
+                                      ├── Partitions ────────────────────── logs of topics
                                       ├── Fetcher
                                       └── Committer ── GroupCommit ── journal
 
@@ -14,18 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
-import ottla.handlers.all  # noqa: F401  # registers every handler
 from ottla.config import BrokerConfig, LogConfig
+from ottla.handlers import all as _handlers  # noqa: F401  # registers every handler
 from ottla.handlers.registry import apis
+from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.controller import Controller
-from ottla.metadata.image import MetadataImage, ResourceType
+from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.metadata.state import Changes
-from ottla.metadata.topic_configs import broker_log_config, topic_log_config
+from ottla.metadata.topic_configs import topic_log_config
 from ottla.runtime.clock import SystemClock, SystemRandom
 from ottla.runtime.committer import Committer
 from ottla.runtime.directory_lock import DirectoryLock
@@ -33,22 +32,25 @@ from ottla.runtime.disk import OsDisk
 from ottla.runtime.dispatch import Router
 from ottla.runtime.fetcher import Fetcher
 from ottla.runtime.groups import GroupCoordinators
-from ottla.runtime.identity import load_or_create
+from ottla.runtime.identity import Identity, load_or_create
+from ottla.runtime.log_dirs import NodeLogDirs
 from ottla.runtime.metadata import Metadata
 from ottla.runtime.partitions import Partitions
 from ottla.runtime.producer_ids import ProducerIds
 from ottla.runtime.quotas import NodeQuotas
 from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
-from ottla.storage.group_commit import GroupCommit
+from ottla.runtime.upkeep import Upkeep
+from ottla.services import Deferred
 from ottla.storage.log_manager import LogManager
-from ottla.types import TopicPartition
 
 log = logging.getLogger(__name__)
 
+PLAINTEXT = 0
 COMMIT_THREADS = 1
 """One commit is in flight at a time."""
-BACKGROUND_THREADS = 2
+UPKEEP_THREADS = 1
+SESSION_ID_MAX = 2**31 - 1
 
 
 class Node:
@@ -57,9 +59,14 @@ class Node:
     def __init__(self, config: BrokerConfig, *, loop: asyncio.AbstractEventLoop) -> None:
         self.config = config
         self.clock = SystemClock()
+        self.port = config.port
+        self.controller_id = config.node_id
+        self.quotas = NodeQuotas(config.quota)
         self._loop = loop
         self._random = SystemRandom()
         self._timers = Timers(loop)
+        self._commit_threads = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="ottla-commit")
+        self._upkeep_threads = ThreadPoolExecutor(UPKEEP_THREADS, thread_name_prefix="ottla-upkeep")
         self._server = Server(
             loop=loop,
             limits=config.network,
@@ -68,4 +75,154 @@ class Node:
             router=Router(apis()),
             services=self,
         )
-        self.port = config.port
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._metadata.image
+
+    @property
+    def controller(self) -> Metadata:
+        return self._metadata
+
+    # Starting
+
+    async def start(self) -> None:
+        """Returns when clients are served. Raises what keeps the node from starting, with nothing left open."""
+        started = time.perf_counter()
+        self.port = await self._server.bind(self.config.address, self.config.port)
+        try:
+            self._lock = DirectoryLock(self.config.data_dir)
+            try:
+                await self._open()
+            except BaseException:
+                self._lock.release()
+                raise
+        except BaseException:
+            await self._server.close()
+            raise
+        await self._server.serve()
+        self._lock.publish(f"{self.config.advertised_host}:{self.port}")
+        took_ms = (time.perf_counter() - started) * 1000
+        log.info("node %d serves on %s:%d after %.0f ms", self.config.node_id, self.config.address, self.port, took_ms)
+
+    async def _open(self) -> None:
+        self._disk = OsDisk(self.config.data_dir, open_files_max=self.config.storage.open_files_max)
+        self._identity: Identity = load_or_create(self._disk, self.config.node_id, self._random)
+        self.cluster_id = self._identity.cluster_id
+        self._logs = LogManager(self._disk, self.config, clock=self.clock, random=self._random)
+        metadata_log = self._logs.recover_metadata()
+        self.committer = Committer(
+            loop=self._loop,
+            group_commit=self._logs.group_commit,
+            executor=self._commit_threads,
+            inline_us_max=self.config.journal.inline_sync_p99_us_max,
+        )
+        self._metadata = Metadata(
+            new_controller=lambda: Controller(self.config, self._random),
+            log=metadata_log,
+            committer=self.committer,
+            clock=self.clock,
+            timers=self._timers,
+        )
+        self._metadata.load()
+        self._logs.recover(self._metadata.image)
+        self._wire()
+        await self._register()
+        self.groups.start()
+        self._upkeep.start()
+
+    def _wire(self) -> None:
+        self.partitions = Partitions(logs=self._logs, image=lambda: self._metadata.image, log_config=self._log_config)
+        self.fetcher = Fetcher(
+            partitions=self.partitions,
+            timers=self._timers,
+            config=self.config.fetch,
+            new_session_id=lambda: self._random.randint(1, SESSION_ID_MAX),
+            unsent_bytes=lambda: self._server.unsent_bytes,
+        )
+        self.groups = GroupCoordinators(
+            config=self.config,
+            metadata=self._metadata,
+            partitions=self.partitions,
+            committer=self.committer,
+            clock=self.clock,
+            timers=self._timers,
+            random=self._random,
+        )
+        self.producer_ids = ProducerIds(self._metadata, self.config.node_id)
+        self.log_dirs = NodeLogDirs(self.config.data_dir, self.partitions)
+        self._upkeep = Upkeep(
+            logs=self._logs,
+            config=self.config,
+            clock=self.clock,
+            timers=self._timers,
+            loop=self._loop,
+            executor=self._upkeep_threads,
+        )
+        self.quotas.update(self.image)
+        self._metadata.listen(self._on_change)
+
+    async def _register(self) -> None:
+        """Tell the cluster, of which this node is the first member, where it can be reached."""
+        registration = BrokerRegistration(
+            broker_id=self.config.node_id,
+            incarnation_id=self._random.randbytes(16),
+            endpoints=[
+                Endpoint(
+                    name="PLAINTEXT",
+                    host=self.config.advertised_host,
+                    port=self.config.advertised_port or self.port,
+                    security_protocol=PLAINTEXT,
+                )
+            ],
+            rack=self.config.rack,
+            log_dirs=[self._identity.directory_id],
+        )
+        await self._answer(
+            self._metadata.call(lambda controller, _token, _now_ms: controller.register_broker(registration))
+        )
+
+    async def _answer(self, deferred: Deferred[int]) -> int:
+        future: asyncio.Future[int] = self._loop.create_future()
+
+        def done(answer: Deferred[int]) -> None:
+            if answer.error is not None:
+                future.set_exception(answer.error)
+            else:
+                future.set_result(answer.value or 0)
+
+        deferred.on_done(done)
+        return await future
+
+    # The metadata changes
+
+    def _on_change(self, changes: Changes) -> None:
+        for topic in changes.topics_deleted:
+            self.partitions.topic_deleted(topic)
+        if changes.topics_deleted:
+            self.groups.topics_deleted([topic.name for topic in changes.topics_deleted])
+        if changes.configs:
+            every = any(resource.type == ResourceType.BROKER for resource in changes.configs)
+            named = [resource.name for resource in changes.configs if resource.type == ResourceType.TOPIC]
+            self.partitions.configs_changed(self.image.topics if every else named)
+        if changes.client_quotas:
+            self.quotas.update(self.image)
+
+    def _log_config(self, topic: str) -> LogConfig:
+        return topic_log_config(self.config, self._metadata.image, topic)
+
+    # Stopping
+
+    async def stop(self) -> None:
+        """Everything that was acknowledged is on disk, and the next start has nothing to recover."""
+        await self._server.close()
+        await self.groups.close()
+        await self._upkeep.stop()
+        await self.committer.drain()
+        self._metadata.close()
+        self._timers.close()
+        self._logs.close()
+        self._commit_threads.shutdown()
+        self._upkeep_threads.shutdown()
+        self._lock.release()
+        log.info("node %d has stopped", self.config.node_id)

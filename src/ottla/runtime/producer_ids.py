@@ -9,7 +9,6 @@ from ottla.errors import BrokerError
 from ottla.services import Deferred
 
 if TYPE_CHECKING:
-    from ottla.metadata.controller import Controller
     from ottla.metadata.producer_ids import ProducerIdBlock
     from ottla.runtime.metadata import Metadata
 

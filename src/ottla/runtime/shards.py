@@ -55,8 +55,12 @@ class ShardRuntime(Generic[S, R]):
         timers: Timers,
         encode: Callable[[R], tuple[bytes | None, bytes | None]],
         decode: Callable[[bytes | None, bytes | None], R | None],
-        on_replayed: Callable[[Sequence[R]], None] | None = None,
+        on_lost: Callable[[], None],
+        on_replayed: Callable[[], Callable[[], None]] | None = None,
     ) -> None:
+        """`on_replayed` is called when records have been replayed; what it returns, when those are durable. `on_lost` is
+        called when the disk failed: the shard then knows more than its log, and must be built again from it.
+        """
         self.shard = shard
         self._partition = partition
         self._committer = committer
@@ -65,6 +69,7 @@ class ShardRuntime(Generic[S, R]):
         self._encode = encode
         self._decode = decode
         self._on_replayed = on_replayed
+        self._on_lost = on_lost
         self._alarm: Deadline | None = None
         self._alarm_ms: int | None = None
 
@@ -95,8 +100,15 @@ class ShardRuntime(Generic[S, R]):
         self._committer.append(self._partition, batch, now_ms=now_ms, origin=Origin.COORDINATOR)
         for record in records:
             self.shard.replay(record)
-        if self._on_replayed is not None:
-            self._on_replayed(records)
+        publish = _nothing if self._on_replayed is None else self._on_replayed()
+        self._committer.after_commit(publish).on_done(self._committed)
+
+    def _committed(self, done: Deferred[Callable[[], None]]) -> None:
+        if done.value is not None:
+            done.value()
+        else:
+            self.close()
+            self._on_lost()
 
     def _answer(self, replies: Sequence[Reply]) -> None:
         """At once if all that the shard knows is durable, otherwise after the commit that makes it so."""
@@ -136,14 +148,14 @@ class ShardRuntime(Generic[S, R]):
 
     # Loading: the same records through the same replay.
 
-    def load(self, now_ms: int) -> Iterator[int]:
+    def load(self) -> Iterator[int]:
         """Replay the whole log, a piece at a time: yields the number of records of each piece."""
         for records in self._read_log():
             for record in records:
                 self.shard.replay(record)
-            if self._on_replayed is not None:
-                self._on_replayed(records)
             yield len(records)
+        if self._on_replayed is not None:
+            self._on_replayed()()
         self._set_alarm()
 
     def _read_log(self) -> Iterator[list[R]]:
@@ -163,8 +175,13 @@ class ShardRuntime(Generic[S, R]):
             yield records
 
     def close(self) -> None:
+        """No timer fires any more."""
         if self._alarm is not None:
             self._alarm.cancel()
+
+
+def _nothing() -> None:
+    """There is nobody to tell."""
 
 
 def _send(replies: Sequence[Reply]) -> None:
