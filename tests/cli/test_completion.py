@@ -22,15 +22,17 @@ def test_the_bash_script_is_sourced_without_a_word(tmp_path_factory: pytest.Temp
     assert done.stderr == ""
 
 
-def completions(*words: str) -> list[str]:
+def completions(*words: str, bootstrap: str | None = None) -> list[str]:
     """What bash is told for a command line that ends in the last of `words`."""
     variables = {
         "COMP_WORDS": " ".join(("ottla", *words)),
         "COMP_CWORD": str(len(words)),
         "_OTTLA_COMPLETE": "bash_complete",
     }
-    done = subprocess.run([SCRIPT], capture_output=True, text=True, env={**environment(None), **variables}, check=True)
-    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+    done = subprocess.run(
+        [SCRIPT], capture_output=True, text=True, env={**environment(bootstrap), **variables}, check=True
+    )
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
 
 def test_commands_subcommands_and_options_are_completed() -> None:
@@ -43,3 +45,16 @@ def test_commands_subcommands_and_options_are_completed() -> None:
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_have_their_script(shell: str) -> None:
     assert "_OTTLA_COMPLETE" in Ottla()("completion", shell).stdout
+
+
+def test_names_of_topics_and_groups_are_completed(ottla: Ottla, topic: str) -> None:
+    ottla("produce", topic, stdin="x\n")
+    ottla("consume", topic, "--group", f"{topic}-readers")
+
+    assert completions("consume", topic[:-1], bootstrap=ottla.bootstrap).count(topic) == 1
+    assert completions("topic", "describe", topic, bootstrap=ottla.bootstrap) == [topic]
+    assert completions("group", "describe", f"{topic}-", bootstrap=ottla.bootstrap) == [f"{topic}-readers"]
+
+
+def test_a_broker_that_is_not_there_completes_nothing() -> None:
+    assert completions("topic", "describe", "", bootstrap="127.0.0.1:1") == []

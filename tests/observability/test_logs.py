@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.observability.logs import JsonFormatter, LogFormat, TextFormatter, configure_logging
+from ottla.observability.logs import JsonFormatter, TextFormatter, configure_logging
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_secrets_are_masked(formatter: logging.Formatter, message: str, fields: 
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_an_exception_keeps_its_stack(root_logger: logging.Logger, log_format: LogFormat) -> None:
+def test_an_exception_keeps_its_stack(root_logger: logging.Logger, log_format: str) -> None:
     stream = io.StringIO()
     configure_logging(log_format=log_format, stream=stream)
 

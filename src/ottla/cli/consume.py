@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import click
 
+from ottla.cli.completing import group_names, topic_names
 from ottla.cli.connection import CLIENT_ID, admin
 from ottla.cli.options import DURATION, PARTITIONS, POSITION, connected
 from ottla.cli.places import partitions_of, resolve
@@ -27,13 +28,18 @@ END = Position(anchor=Anchor.END)
 
 
 @click.command
-@click.argument("topics", metavar="TOPIC…", nargs=-1, required=True)
+@click.argument("topics", metavar="TOPIC…", nargs=-1, required=True, shell_complete=topic_names)
 @click.option("--from", "start", type=POSITION, metavar="PLACE", help="Where to begin; the beginning without it.")
 @click.option("--until", type=POSITION, metavar="PLACE", help="Where to stop: end, an offset, a time.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more at the end. --from end does so by itself.")
 @click.option("--max", "max_records", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
 @click.option("--timeout", type=DURATION, help="Stop when nothing came for so long.")
-@click.option("--group", metavar="GROUP", help="As a member of this group: go on where it is, commit what is read.")
+@click.option(
+    "--group",
+    metavar="GROUP",
+    shell_complete=group_names,
+    help="As a member of it: go on where it is, commit what is read.",
+)
 @click.option("--partition", "partitions", type=PARTITIONS, metavar="N,…", help="Only these: 0, 0,3 or 0-5.")
 @click.option("--format", "layout", default="text", metavar="FORMAT", help="text, json, hex or a template (see above).")
 @click.option("--keys", is_flag=True, help="text: the key before the value.")

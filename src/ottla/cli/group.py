@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ottla.cli.completing import group_names
 from ottla.cli.connection import admin
 from ottla.cli.options import POSITION, TOPIC_PARTITIONS, connected
 from ottla.cli.output import confirm, note, print_changes, print_fields, print_json, print_table
@@ -35,7 +36,7 @@ def list_groups(bootstrap: str, as_json: bool) -> None:
 
 
 @command.command
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=group_names)
 @connected
 def describe(name: str, bootstrap: str, as_json: bool) -> None:
     """Show the members of a group, and its lag in records and in seconds.
@@ -52,7 +53,7 @@ def describe(name: str, bootstrap: str, as_json: bool) -> None:
 
 
 @command.command
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=group_names)
 @click.option("--to", "place", type=POSITION, metavar="PLACE", help="beginning, end, an offset, or a time (-5m, ISO).")
 @click.option("--shift", type=int, metavar="N", help="N records forward from where it is; back if negative.")
 @click.option(
@@ -87,7 +88,7 @@ def reset(
 
 
 @command.command
-@click.argument("names", metavar="GROUP…", nargs=-1, required=True)
+@click.argument("names", metavar="GROUP…", nargs=-1, required=True, shell_complete=group_names)
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @connected
 def delete(names: Sequence[str], yes: bool, bootstrap: str, as_json: bool) -> None:

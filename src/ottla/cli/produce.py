@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import click
 
+from ottla.cli.completing import topic_names
 from ottla.cli.connection import CLIENT_ID, require_reachable
 from ottla.cli.failures import CommandError
 from ottla.cli.options import DURATION, PAIR, connected
@@ -28,7 +29,7 @@ BATCH_BYTES = 256 * KIB
 
 
 @click.command
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("files", metavar="[FILE]…", nargs=-1, type=click.File("rb"))
 @click.option("--key", metavar="KEY", help="The same key for every record.")
 @click.option("--key-separator", metavar="TEXT", help="A line is KEY, then this, then the value.")

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ottla.cli.completing import topic_names
 from ottla.cli.connection import admin
 from ottla.cli.options import PAIR, PARTITIONS, POSITION, connected
 from ottla.cli.output import confirm, note, print_changes, print_fields, print_json, print_table
@@ -70,7 +71,7 @@ def create(
 
 
 @command.command
-@click.argument("names", metavar="[TOPIC]…", nargs=-1)
+@click.argument("names", metavar="[TOPIC]…", nargs=-1, shell_complete=topic_names)
 @connected
 def describe(names: Sequence[str], bootstrap: str, as_json: bool) -> None:
     """Show partitions, offsets and configs of topics (of all of them if none is named)."""
@@ -89,7 +90,7 @@ def describe(names: Sequence[str], bootstrap: str, as_json: bool) -> None:
 
 
 @command.command
-@click.argument("names", metavar="TOPIC…", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC…", nargs=-1, required=True, shell_complete=topic_names)
 @click.option("--if-exists", is_flag=True, help="Succeed if there is no such topic.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @connected
@@ -110,7 +111,7 @@ def delete(names: Sequence[str], if_exists: bool, yes: bool, bootstrap: str, as_
 
 
 @command.command
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=topic_names)
 @click.option("--partitions", type=click.IntRange(min=1), help="The new number of partitions: it can only grow.")
 @click.option("--config", "configs", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Set a config.")
 @click.option("--delete-config", "removed", multiple=True, metavar="NAME", help="Back to the default.")
@@ -137,7 +138,7 @@ def alter(
 
 
 @command.command("delete-records")
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=topic_names)
 @click.option("--before", type=POSITION, required=True, metavar="PLACE", help="Offset, end, or a time like -7d.")
 @click.option("--partition", "partitions", type=PARTITIONS, metavar="N,…", help="Only these: 0, 0,3 or 0-5.")
 @click.option("--yes", is_flag=True, help="Don't ask.")

@@ -16,9 +16,7 @@ import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Literal, TextIO
-
-LogFormat = Literal["text", "json"]
+from typing import TextIO
 
 MASK = "***"
 
@@ -32,8 +30,11 @@ _OWN_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asct
 """What every LogRecord has: all other attributes came in through `extra`."""
 
 
-def configure_logging(*, level: str = "INFO", log_format: LogFormat = "text", stream: TextIO | None = None) -> None:
-    """Send everything of `level` and above to `stream` (standard error), replacing what was configured before."""
+def configure_logging(*, level: str = "INFO", log_format: str = "text", stream: TextIO | None = None) -> None:
+    """Send everything of `level` and above to `stream` (standard error), replacing what was configured before.
+
+    `log_format` is "text" or "json".
+    """
     handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()
