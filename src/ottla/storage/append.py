@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from ottla.ports import Bytes
     from ottla.types import TopicPartition
 
-NOT_FROM_CLIENTS = ~(COMPRESSION_MASK | TRANSACTIONAL_BIT)
-"""Attributes that only a broker may set, and those that nobody knows."""
+CLIENT_ATTRIBUTES = frozenset(codec | bit for codec in Compression for bit in (0, TRANSACTIONAL_BIT))
+"""What a client may say about its batch: a compression, and that it belongs to a transaction."""
 
 _STAMP = struct.Struct(">hiqq")
 
@@ -103,6 +103,12 @@ def not_from_a_client(base_offset: int, attributes: int, last_offset_delta: int,
     else:
         why = f"attributes {attributes:#x} are not known"
     return BrokerError(ErrorCode.INVALID_RECORD, why)
+
+
+def too_large_for_a_segment(size_bytes: int, config: LogConfig) -> BrokerError:
+    return BrokerError(
+        ErrorCode.RECORD_LIST_TOO_LARGE, f"{size_bytes} bytes do not fit into a segment of {config.segment_bytes}"
+    )
 
 
 def no_sequence(producer_id: int, epoch: int, base_sequence: int) -> BrokerError:

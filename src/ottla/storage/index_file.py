@@ -36,10 +36,10 @@ class IndexFile:
 
     def read(self, first: int, count: int) -> bytes:
         """The bytes of `count` entries from number `first` on."""
-        return self._open().pread(count * self.entry_bytes, first * self.entry_bytes)
+        return self.opened().pread(count * self.entry_bytes, first * self.entry_bytes)
 
     def append(self, entries: bytes) -> None:
-        self._open().pwritev((entries,), self.count * self.entry_bytes)
+        self.opened().pwritev((entries,), self.count * self.entry_bytes)
         self.count += len(entries) // self.entry_bytes
         self.unsynced = True
 
@@ -47,7 +47,7 @@ class IndexFile:
         """Keep the first `count` entries."""
         if count == self.count:
             return
-        self._open().truncate(count * self.entry_bytes)
+        self.opened().truncate(count * self.entry_bytes)
         self.count = count
         self.unsynced = True
 
@@ -58,14 +58,14 @@ class IndexFile:
     def ensure_exists(self) -> None:
         """Kafka takes a missing index for a lost one and builds it anew, so that an empty one is worth its name."""
         if self.is_new:
-            self._open()
+            self.opened()
 
     def sync_target(self) -> File | None:
         """The file, if it holds what is not on the medium. The caller syncs it."""
         if not self.unsynced:
             return None
         self.unsynced = False
-        return self._open()
+        return self.opened()
 
     def take_new_name(self) -> bool:
         """Whether the file was made since it was last asked."""
@@ -79,7 +79,7 @@ class IndexFile:
             self._file.close()
             self._file = None
 
-    def _open(self) -> File:
+    def opened(self) -> File:
         if self._file is None:
             self._file = self._disk.open(self.path, create=True)
         return self._file

@@ -1,7 +1,7 @@
 """How a log comes back: what its directory says after a clean stop, and what is left of it after a crash.
 
-After a clean stop the names in the directory are enough: segments by their base offsets, the end of the log by the
-snapshot that the stop left there. Nothing is read.
+After a clean stop, and for a log that was synced as a whole before a crash, the names in the directory say where the
+segments begin, and the batches after the last index entry where the log ends. Nothing else is read.
 
 After a crash everything below the recovery point is known to be on the medium and is not looked at. From there on each
 batch is checked; the first that is torn or damaged ends the log, since what follows it was never acknowledged on the
@@ -186,18 +186,19 @@ class _Recovery:
         """None if the last segment is not as a clean stop would leave it."""
         self._rebuild_missing_indexes(self._segments, found)
         last = self._segments[-1]
-        if self._snapshots.latest > last.base_offset:
-            return self._snapshots.latest
         end_offset = last.base_offset
-        if last.size_bytes:
-            entry = last.offsets.last()
-            scan = last.scan(entry.position if entry else 0)
-            for batch in scan:
-                fields = BATCH_HEADER.unpack_from(batch)
-                end_offset = fields[0] + fields[6] + 1
-            if scan.problem:
-                self.problems.append(f"{last.path(names.LOG)}: {scan.problem}, although the stop was clean")
-                return None
+        if not last.size_bytes:
+            return end_offset
+        last.offsets.truncate_beyond(last.size_bytes)
+        entry = last.offsets.last()
+        scan = last.scan(entry.position if entry else 0)
+        for batch in scan:
+            fields = BATCH_HEADER.unpack_from(batch)
+            end_offset = fields[0] + fields[6] + 1
+        if scan.problem:
+            self.problems.append(f"{last.path(names.LOG)}: {scan.problem}, although the stop was clean")
+            return None
+        last.times.truncate_to(end_offset)
         return end_offset
 
     def _rebuild_missing_indexes(self, segments: Sequence[Segment], found: Sequence[str]) -> None:
@@ -223,7 +224,8 @@ class _Recovery:
         self._check_from = recovery_point
         self.epochs = load_epochs(self._disk, self._directory, self._segments)
         self.epochs.truncate_from_end(recovery_point)
-        first = max(0, sum(segment.base_offset <= recovery_point for segment in self._segments) - 1)
+        # The segment that ends at the recovery point is looked at too: its indexes may not have been closed.
+        first = max(0, sum(segment.base_offset < recovery_point for segment in self._segments) - 1)
         self._rebuild_missing_indexes(self._segments[:first], found)
         for number in range(first, len(self._segments)):
             segment = self._segments[number]
@@ -235,11 +237,14 @@ class _Recovery:
             if not self._recover_segment(segment):
                 self._drop_from(number + 1, "")
                 break
+            if segment is not self._segments[-1]:
+                segment.seal()
         if self._end_offset < recovery_point:
             self.problems.append(
                 f"{self._directory}: offsets {self._end_offset} to {recovery_point - 1} were synced and are gone"
             )
-        self._snapshots.remove_after(self._end_offset)
+        if self._snapshots.remove_after(self._end_offset):
+            self._disk.sync_directory(self._directory)
         return self._end_offset
 
     def _recover_segment(self, segment: Segment) -> bool:
@@ -267,12 +272,13 @@ class _Recovery:
         offsets.truncate_to(self._check_from)
         times.truncate_to(self._check_from)
         segment.txns.truncate_to(self._check_from)
-        last = offsets.last()
         segment.largest_ms, segment.largest_offset = times.last
+        last = offsets.last()
         if last is None:
             return 0
-        if len(times) and self._starts_batch(segment, last.position, last.offset):
-            return last.position
+        if self._starts_batch(segment, last.position, last.offset):
+            # The two files may have lost different parts, and the largest timestamp must come out right.
+            return min(last.position, offsets.lookup(times.last.offset)) if len(times) else 0
         self._indexes_rebuilt += 1
         self.problems.append(f"{segment.path(names.LOG)}: its indexes are damaged and are built anew")
         _reset_indexes(segment)

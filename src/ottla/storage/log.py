@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from ottla.errors import BrokerError, ErrorCode, invariant
+from ottla.errors import BrokerError, DiskFailedError, ErrorCode, invariant
 from ottla.storage import names, search
 from ottla.storage.append import Origin
 from ottla.storage.loading import load
@@ -94,9 +94,16 @@ class Log(LogAppends):
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.partition}: offset {offset} is not between {self.start_offset} and {self.end_offset}",
             )
-        for segment in (self._active,) if offset >= self._active.base_offset else self.segments[self._number(offset) :]:
+        try:
+            return self._read(offset, max_bytes, upto_offset, min_one_batch)
+        except OSError as error:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error}") from error
+
+    def _read(self, offset: int, max_bytes: int, upto_offset: int, min_one_batch: bool) -> bytes:
+        active = self._active
+        for segment in (active,) if offset >= active.base_offset else self.segments[self._number(offset) :]:
             end = self._end_below(segment, upto_offset)
-            start = self._known_positions.get(offset) if segment is self._active else None
+            start = self._known_positions.get(offset) if segment is active else None
             if start is None:
                 start = segment.locate(offset, end)
             if start is not None:
@@ -170,6 +177,7 @@ class Log(LogAppends):
         if position is not None:
             offset = _OFFSET.unpack(segment.file().pread(_OFFSET.size, position))[0]
             segment.truncate_to(offset, position)
+            self._debts = [segment]
         self._end_at(offset)
         self.leader_epochs.truncate_from_end(offset)
         self.snapshots.remove_after(offset)
@@ -222,9 +230,10 @@ class Log(LogAppends):
         if len(doomed) == len(self.segments):
             self.roll(now_ms)
         self._active.writable_file()
-        # The file that says where the log goes on must not vanish with those before it.
-        for target in name_syncs(self.disk, self.directory):
-            target.sync()
+        if self._names_unsynced:
+            # The file that says where the log goes on must not vanish with those before it.
+            for target in name_syncs(self.disk, self.directory):
+                target.sync()
         del self.segments[: len(doomed)]
         self.delete_records_before(self.segments[0].base_offset)
         self._names_unsynced = True
@@ -245,8 +254,10 @@ class Log(LogAppends):
 
     def take_dirty_files(self) -> list[Syncable]:
         """What to sync, in this order, so that everything below `written_offset` is in the segment files for good."""
-        first = self._number(self.recovery_point)
+        # The segment that ends at the recovery point is in it: it may have been sealed since.
+        first = self._number(self.recovery_point - 1)
         targets: list[Syncable] = []
+        self._debts = []
         for segment in self.segments[first:]:
             segment.flush_indexes()
             targets += segment.take_unsynced()
@@ -297,13 +308,19 @@ class Log(LogAppends):
             now_ms=self._clock_ms,
         )
         self._take_over(loaded)
+        if self.end_offset < durable:
+            raise DiskFailedError(
+                f"{self.partition}: offsets {self.end_offset} to {durable - 1} can't be read any more"
+            )
         self.truncate_to(durable)
+        if self._has_directory:
+            self.disk.sync_directory(self.directory)
         self.durable_offset = durable
 
     def close(self) -> None:
         """Leave everything so that the next `open` is clean."""
         self.write_pending()
-        if self._has_directory and self._active.size_bytes and self.snapshots.latest != self.end_offset:
+        if self.snapshots.latest != self.end_offset and self._has_directory and self._active.size_bytes:
             self._active.seal()
             self._write_snapshot().sync()
         self.sync()

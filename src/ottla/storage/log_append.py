@@ -23,13 +23,14 @@ from ottla.protocol.records import (
     crc32c,
 )
 from ottla.storage.append import (
-    NOT_FROM_CLIENTS,
+    CLIENT_ATTRIBUTES,
     Origin,
     adapt,
     no_sequence,
     not_from_a_client,
     out_of_time,
     read_marker,
+    too_large_for_a_segment,
     unusable,
     wrong_crc,
 )
@@ -40,12 +41,13 @@ from ottla.storage.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.ports import Bytes
+    from ottla.storage.pending import Syncable
     from ottla.storage.producer_state import Marker
 
 _NO_TIMESTAMP = -1
 _POSITIONS_KNOWN_MAX = 16
 """Ends of recent writes are where readers at the tail start and stop; this many of them need no search."""
-_OFFSET = struct.Struct(">q")
+_unpack_offset = struct.Struct(">q").unpack_from
 _unpack_header = BATCH_HEADER.unpack_from
 _pack_head = HEAD.pack
 
@@ -85,7 +87,7 @@ class LogAppends(LogState):
         if crc32c(body) != crc:
             raise wrong_crc(self.partition)
         if origin is Origin.CLIENT and (
-            base_offset or attributes & NOT_FROM_CLIENTS or count <= 0 or count != last_offset_delta + 1
+            base_offset or attributes not in CLIENT_ATTRIBUTES or count <= 0 or count != last_offset_delta + 1
         ):
             raise not_from_a_client(base_offset, attributes, last_offset_delta, count)
         if self._looks_inside:
@@ -104,6 +106,8 @@ class LogAppends(LogState):
             or max_timestamp_ms > segment.roll_timestamp_ms
             or last_offset > segment.roll_offset
         ):
+            if size > self._config.segment_bytes:
+                raise too_large_for_a_segment(size, self._config)
             segment = self._segment_for(size, max_timestamp_ms, offset, last_offset, now_ms)
             position = segment.position
         if leader_epoch != self._last_epoch:
@@ -198,11 +202,6 @@ class LogAppends(LogState):
 
     def _segment_for(self, size: int, timestamp_ms: int, offset: int, last_offset: int, now_ms: int) -> Segment:
         """The segment that a batch like this goes into: a new one if its time has come."""
-        if size > self._config.segment_bytes:
-            raise BrokerError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{size} bytes do not fit into a segment of {self._config.segment_bytes}",
-            )
         segment = self._active
         try:
             if segment.roll_position < 0:
@@ -227,6 +226,7 @@ class LogAppends(LogState):
             old.seal()
             self.snapshots.write(base_offset, self.producers)
             self._cuts.append((len(self.pending), old))
+            self._debts.append(old)
         else:
             self.segments.pop().discard()
         self._clock_ms = now_ms
@@ -252,22 +252,22 @@ class LogAppends(LogState):
         buffers = self.pending
         if not buffers:
             return None
-        write = PendingWrite(
-            log=self,
-            buffers=buffers,
-            size_bytes=self.pending_bytes,
-            base_offset=_OFFSET.unpack_from(buffers[0])[0],
-            end_offset=self.end_offset,
-            runs=self._runs(buffers),
-        )
+        debts: list[Syncable] = []
+        if self._debts:
+            debts = [target for segment in self._debts for target in segment.index_syncs()]
+        if self._cuts:
+            runs = self._runs(buffers)
+        else:
+            runs = [_run(self._active, buffers)]
+        base_offset = _unpack_offset(buffers[0])[0]
+        write = PendingWrite(self, buffers, self.pending_bytes, base_offset, self.end_offset, runs, debts)
         self.pending = []
         self.pending_bytes = 0
         self._in_flight += 1
         return write
 
     def _runs(self, buffers: list[bytes]) -> list[Run]:
-        if not self._cuts:
-            return [_run(self._active, buffers)]
+        """Of a log that has rolled since the last write: each part goes into its own segment."""
         runs, start = [], 0
         for end, segment in self._cuts:
             if end > start:
@@ -288,16 +288,15 @@ class LogAppends(LogState):
     def finish_write(self, write: PendingWrite) -> None:
         """`write` is in the files."""
         self._in_flight -= 1
-        for run in write.runs:
-            segment = run.segment
-            segment.written = run.end_position
+        for segment, position, end_position, _ in write.runs:
+            segment.written = end_position
             segment.unsynced = True
-            if not run.position:
+            if not position:
                 self._names_unsynced = True
         self.written_offset = write.end_offset
         if segment is self._active:
             known = self._known_positions
-            known[write.end_offset] = run.end_position
+            known[write.end_offset] = end_position
             if len(known) > _POSITIONS_KNOWN_MAX:
                 del known[next(iter(known))]
 
@@ -309,4 +308,5 @@ class LogAppends(LogState):
 
 def _run(segment: Segment, buffers: list[bytes]) -> Run:
     position, segment.taken = segment.taken, segment.position
-    return Run(segment, position, segment.position, buffers)
+    # The constructor of a named tuple is Python code, and this is made for every log of every commit.
+    return tuple.__new__(Run, (segment, position, segment.position, buffers))

@@ -1,7 +1,7 @@
 """What a log is made of, and what is loaded of it when.
 
-Opening a log reads nothing but names, so the parts that need a look into files come when somebody asks for them: leader
-epochs, producers, and the end of the last segment.
+Opening a log finds its two ends and reads nothing else; the parts that need another look into files come when somebody
+asks for them: leader epochs and producers.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class LogState:
         "_clock_ms",
         "_config",
         "_cuts",
+        "_debts",
         "_epochs",
         "_has_directory",
         "_in_flight",
@@ -111,6 +112,8 @@ class LogState:
         """Where in `pending` the log rolled, and the segment that ended there."""
         self._known_positions: dict[int, int] = {}
         """Offset → position in the active segment, of the last few writes."""
+        self._debts: list[Segment] = []
+        """Segments whose indexes were closed or cut, and must be synced before what is in them counts as synced."""
 
     @property
     def config(self) -> LogConfig:

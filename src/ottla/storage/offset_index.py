@@ -31,6 +31,7 @@ PAGE_ENTRIES = 512
 RELATIVE_OFFSET_MAX = 2**31 - 1
 """What an entry can say: a segment never holds an offset further from its base."""
 
+_ENTRY = struct.Struct(">II")
 _RELATIVE_OFFSET = struct.Struct(">I")
 _SWAP = sys.byteorder == "little"
 
@@ -81,7 +82,7 @@ class OffsetIndex:
             return OffsetEntry(self._base_offset + self._offsets[-1], self._positions[-1])
         if not self.file.count:
             return None
-        relative, position = struct.unpack(">II", self.file.read(self.file.count - 1, 1))
+        relative, position = _ENTRY.unpack(self.file.read(self.file.count - 1, 1))
         return OffsetEntry(self._base_offset + relative, position)
 
     def truncate_to(self, offset: int) -> None:
@@ -92,6 +93,14 @@ class OffsetIndex:
         if not keep:
             self._page = -1
             self.file.truncate(self.file.first_where(lambda entry: _RELATIVE_OFFSET.unpack_from(entry)[0] >= relative))
+
+    def truncate_beyond(self, end_position: int) -> None:
+        """Forget batches that are not in the file: a sync may have written entries of batches that were still to come."""
+        last = self.last()
+        if last is not None and last.position >= end_position:
+            self.flush()
+            self._page = -1
+            self.file.truncate(self.file.first_where(lambda entry: _ENTRY.unpack(entry)[1] >= end_position))
 
     def flush(self) -> None:
         """Write what gathered. It is not synced."""
@@ -131,7 +140,7 @@ class OffsetIndex:
 
 def read_entries(data: bytes, base_offset: int) -> Iterator[OffsetEntry]:
     """All entries of an index file, for those who check it."""
-    for relative, position in struct.iter_unpack(">II", data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]):
+    for relative, position in _ENTRY.iter_unpack(data[: len(data) // ENTRY_BYTES * ENTRY_BYTES]):
         yield OffsetEntry(base_offset + relative, position)
 
 

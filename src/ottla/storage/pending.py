@@ -33,17 +33,17 @@ class Run(NamedTuple):
 class PendingWrite:
     """One log's share of a commit: batches that have their offsets and positions, and are not in a file yet."""
 
-    __slots__ = ("base_offset", "buffers", "end_offset", "log", "runs", "size_bytes")
+    __slots__ = ("_debts", "base_offset", "buffers", "end_offset", "log", "runs", "size_bytes")
 
     def __init__(
         self,
-        *,
         log: LogAppends,
         buffers: list[bytes],
         size_bytes: int,
         base_offset: int,
         end_offset: int,
         runs: list[Run],
+        debts: list[Syncable],
     ) -> None:
         self.log = log
         self.buffers = buffers
@@ -52,6 +52,7 @@ class PendingWrite:
         self.base_offset = base_offset
         self.end_offset = end_offset
         self.runs = runs
+        self._debts = debts
 
     @property
     def batch_count(self) -> int:
@@ -59,14 +60,16 @@ class PendingWrite:
 
     def run(self) -> None:
         """Write into the segment files. Any thread. After an OSError the log must be reloaded."""
-        self.log.ensure_directory()
         for segment, position, _, buffers in self.runs:
+            if not position:
+                self.log.ensure_directory()
             segment.writable_file().pwritev(buffers, position)
 
     def files(self) -> list[Syncable]:
         """After `run`: what to sync so that the write is durable without a journal. Any thread."""
-        files: list[Syncable] = [FileSync(run.segment.writable_file()) for run in self.runs]
-        if any(run.position == 0 for run in self.runs):
+        files: list[Syncable] = [FileSync(segment.writable_file()) for segment, *_ in self.runs]
+        files += self._debts
+        if any(position == 0 for _, position, *_ in self.runs):
             files += name_syncs(self.log.disk, self.log.directory)
         return files
 

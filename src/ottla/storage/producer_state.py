@@ -14,7 +14,7 @@ it, give it back.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.storage.producer_snapshot import SnapshotEntry
@@ -27,13 +27,10 @@ SEQUENCE_MAX = 2**31 - 1
 _SEQUENCES = 2**31
 
 
-class Batch(NamedTuple):
-    """A batch that a producer wrote."""
-
-    first_sequence: int
-    last_sequence: int
-    first_offset: int
-    last_offset: int
+Batch: TypeAlias = "tuple[int, int, int, int]"
+"""A batch that a producer wrote: its first and last sequence number, its first and last offset. A plain tuple, since
+one is made for every append."""
+_FIRST_SEQUENCE, _LAST_SEQUENCE, _FIRST_OFFSET, _LAST_OFFSET = range(4)
 
 
 class Marker(NamedTuple):
@@ -57,7 +54,15 @@ class Ended(NamedTuple):
 class Producer:
     """The last that was heard of one producer."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "producer_id", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_sequence",
+        "last_timestamp_ms",
+        "producer_id",
+        "txn_first_offset",
+    )
 
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id = producer_id
@@ -67,10 +72,14 @@ class Producer:
         self.txn_first_offset = NO_OFFSET
         self.batches: list[Batch] = []
         """At most `BATCHES_KEPT`, newest last."""
+        self.last_sequence = NO_SEQUENCE
+        """Of the newest batch."""
 
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+    def start_epoch(self, epoch: int) -> None:
+        """Sequence numbers begin anew."""
+        self.epoch = epoch
+        self.batches.clear()
+        self.last_sequence = NO_SEQUENCE
 
 
 class ProducerState:
@@ -100,27 +109,22 @@ class ProducerState:
 
         Returns `NO_OFFSET`, or the first offset of the batch that this one repeats: then nothing must be appended.
         """
-        last_sequence = last_sequence_of(base_sequence, count)
+        last_sequence = (base_sequence + count - 1) % _SEQUENCES if base_sequence >= 0 else NO_SEQUENCE
         producer = self.producers.get(producer_id)
         if producer is None:
             # Nothing is known of it: it is new, or was forgotten. As in Kafka, any sequence number will do then.
             producer = self._new(producer_id, epoch)
-        elif epoch == producer.epoch:
-            if check_sequence:
-                for batch in producer.batches:
-                    if batch[0] == base_sequence and batch[1] == last_sequence:
-                        return batch[2]
-                if (producer.last_sequence + 1) % _SEQUENCES != base_sequence:
-                    raise _out_of_order(producer, epoch, base_sequence)
-        else:
+        elif epoch != producer.epoch:
             check_epoch(producer, epoch)
             if check_sequence and base_sequence != 0:
                 raise _out_of_order(producer, epoch, base_sequence)
-        if producer.txn_first_offset >= 0 and not transactional:
+        elif check_sequence and (producer.last_sequence + 1) % _SEQUENCES != base_sequence:
+            return _repeated(producer, base_sequence, last_sequence)
+        if not transactional and producer.txn_first_offset >= 0:
             raise BrokerError(
                 ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} has an open transaction and wrote outside of it"
             )
-        batch = Batch(base_sequence, last_sequence, base_offset, base_offset + count - 1)
+        batch = (base_sequence, last_sequence, base_offset, base_offset + count - 1)
         self._remember(producer, epoch, batch, timestamp_ms, transactional)
         return NO_OFFSET
 
@@ -138,7 +142,7 @@ class ProducerState:
         """Remember a batch that a leader has already accepted."""
         producer = self.producers.get(producer_id) or self._new(producer_id, epoch)
         last_sequence = last_sequence_of(base_sequence, last_offset - base_offset + 1)
-        batch = Batch(base_sequence, last_sequence, base_offset, last_offset)
+        batch = (base_sequence, last_sequence, base_offset, last_offset)
         self._remember(producer, epoch, batch, timestamp_ms, transactional)
 
     def _new(self, producer_id: int, epoch: int) -> Producer:
@@ -148,15 +152,15 @@ class ProducerState:
     def _remember(self, producer: Producer, epoch: int, batch: Batch, timestamp_ms: int, transactional: bool) -> None:
         batches = producer.batches
         if epoch != producer.epoch:
-            producer.epoch = epoch
-            batches.clear()
+            producer.start_epoch(epoch)
         batches.append(batch)
         if len(batches) > BATCHES_KEPT:
             del batches[0]
+        producer.last_sequence = batch[_LAST_SEQUENCE]
         producer.last_timestamp_ms = timestamp_ms
         if transactional and producer.txn_first_offset < 0:
-            producer.txn_first_offset = batch.first_offset
-            self._open[batch.first_offset] = producer.producer_id
+            producer.txn_first_offset = batch[_FIRST_OFFSET]
+            self._open[batch[_FIRST_OFFSET]] = producer.producer_id
 
     # Transaction markers
 
@@ -179,8 +183,7 @@ class ProducerState:
         producer = self.producers.get(producer_id) or self._new(producer_id, epoch)
         first_offset = producer.txn_first_offset
         if epoch != producer.epoch:
-            producer.epoch = epoch
-            producer.batches.clear()
+            producer.start_epoch(epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp_ms = timestamp_ms
         producer.txn_first_offset = NO_OFFSET
@@ -252,6 +255,14 @@ def check_epoch(producer: Producer, epoch: int) -> None:
         )
 
 
+def _repeated(producer: Producer, base_sequence: int, last_sequence: int) -> int:
+    """The first offset of the batch that this one repeats. If it is none of those, batches before it are missing."""
+    for batch in producer.batches:
+        if batch[_FIRST_SEQUENCE] == base_sequence and batch[_LAST_SEQUENCE] == last_sequence:
+            return batch[_FIRST_OFFSET]
+    raise _out_of_order(producer, producer.epoch, base_sequence)
+
+
 def _out_of_order(producer: Producer, epoch: int, sequence: int) -> BrokerError:
     return BrokerError(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -261,13 +272,13 @@ def _out_of_order(producer: Producer, epoch: int, sequence: int) -> BrokerError:
 
 
 def _snapshot_entry(producer: Producer) -> SnapshotEntry:
-    last = producer.batches[-1] if producer.batches else Batch(NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, NO_OFFSET)
+    last = producer.batches[-1] if producer.batches else (NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, NO_OFFSET)
     return SnapshotEntry(
         producer_id=producer.producer_id,
         epoch=producer.epoch,
-        last_sequence=last.last_sequence,
-        last_offset=last.last_offset,
-        offset_delta=last.last_offset - last.first_offset,
+        last_sequence=last[_LAST_SEQUENCE],
+        last_offset=last[_LAST_OFFSET],
+        offset_delta=last[_LAST_OFFSET] - last[_FIRST_OFFSET],
         timestamp_ms=producer.last_timestamp_ms,
         coordinator_epoch=producer.coordinator_epoch,
         txn_first_offset=producer.txn_first_offset,
@@ -284,5 +295,6 @@ def _producer_of(entry: SnapshotEntry) -> Producer:
         if entry.last_sequence >= 0:
             first_sequence = (entry.last_sequence - entry.offset_delta) % _SEQUENCES
         first_offset = entry.last_offset - entry.offset_delta
-        producer.batches.append(Batch(first_sequence, entry.last_sequence, first_offset, entry.last_offset))
+        producer.batches.append((first_sequence, entry.last_sequence, first_offset, entry.last_offset))
+        producer.last_sequence = entry.last_sequence
     return producer

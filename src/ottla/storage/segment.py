@@ -179,7 +179,7 @@ class Segment:
     def is_due(self, *, size_bytes: int, timestamp_ms: int, last_offset: int, now_ms: int, config: LogConfig) -> bool:
         """Whether a batch like this should not go into this segment any more."""
         if not self.position:
-            return False
+            return last_offset > self.roll_offset
         if self.first_timestamp_ms >= 0:
             waited_ms = timestamp_ms - self.first_timestamp_ms
         else:
@@ -307,6 +307,10 @@ class Segment:
         if self._txns is not None:
             targets.append(self._txns.sync_target())
         return [FileSync(target) for target in targets if target is not None]
+
+    def index_syncs(self) -> list[Syncable]:
+        """The index files of a sealed segment."""
+        return [FileSync(self.offsets.file.opened()), FileSync(self.times.file.opened())]
 
     def take_new_names(self) -> bool:
         """Whether index files were made whose names may not be durable. Asked once each."""

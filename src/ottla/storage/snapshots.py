@@ -56,8 +56,12 @@ class Snapshots:
                 self.remove([offset])
         return None
 
-    def remove_after(self, offset: int) -> None:
-        self.remove([later for later in self.offsets if later > offset])
+    def remove_after(self, offset: int) -> bool:
+        """Remove those beyond `offset`. If there were any, the directory must be synced before the log grows past them
+        again: one that comes back after a crash would tell of batches that never were."""
+        later = [at for at in self.offsets if at > offset]
+        self.remove(later)
+        return bool(later)
 
     def remove_superseded(self, bases: Collection[int]) -> None:
         """Keep those of segments, and the latest."""
