@@ -18,8 +18,9 @@ XERIAL_BLOCK_BYTES: Final = 32 * 1024
 BLOCK_SIZE: Final = struct.Struct(">i")
 GZIP_WINDOW_BITS: Final = 31
 """15 bits of window, and 16 that ask for gzip's header and trailer."""
-ZSTD_INPUT_BYTES: Final = 1024
-"""zstd is fed pieces of this size, so that it can't run far past the bound: a block of 4 bytes may become 128 KiB."""
+ZSTD_EXPANSION_MAX: Final = 1 << 15
+"""A block of 4 bytes may become 128 KiB."""
+ZSTD_INPUT_BYTES_MIN: Final = 64
 
 
 class Compression(IntEnum):
@@ -64,7 +65,7 @@ def decompress(codec: Compression, data: Bytes, max_bytes: int) -> bytes:
 
 def _within(data: bytes, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
-        raise CorruptBatchError(f"a batch that is more than {max_bytes} bytes when uncompressed")
+        raise CorruptBatchError("a batch that is larger than it may be when it is uncompressed")
     return data
 
 
@@ -123,7 +124,7 @@ def _decompress_snappy_block(block: bytes, max_bytes: int) -> bytes:
 
     try:
         if cramjam.snappy.decompress_raw_len(block) > max_bytes:
-            raise CorruptBatchError(f"a batch that is more than {max_bytes} bytes when uncompressed")
+            raise CorruptBatchError("a batch that is larger than it may be when it is uncompressed")
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise CorruptBatchError(f"snappy: {error}") from error
@@ -158,19 +159,24 @@ def _compress_zstd(data: bytes) -> bytes:
 
 
 def _decompress_zstd(data: Bytes, max_bytes: int) -> bytes:
-    """A decompressor per call: one that threads share corrupts data."""
+    """Fed in pieces so small that none can become much more than what is left of the bound.
+
+    A decompressor per call: one that threads share corrupts data.
+    """
     import zstandard
 
     reader = zstandard.ZstdDecompressor().decompressobj()
     out: list[bytes] = []
-    left, view = max_bytes, memoryview(data)
-    try:
-        for at in range(0, len(view), ZSTD_INPUT_BYTES):
-            piece = reader.decompress(bytes(view[at : at + ZSTD_INPUT_BYTES]))
-            left -= len(_within(piece, left))
-            out.append(piece)
-            if reader.eof:
-                return b"".join(out)
-    except zstandard.ZstdError as error:
-        raise CorruptBatchError(f"zstd: {error}") from error
-    raise CorruptBatchError("zstd data that ends too early")
+    at, left, view = 0, max_bytes, memoryview(data)
+    while at < len(view) and not reader.eof:
+        end = at + max(ZSTD_INPUT_BYTES_MIN, left // ZSTD_EXPANSION_MAX)
+        try:
+            piece = reader.decompress(bytes(view[at:end]))
+        except zstandard.ZstdError as error:
+            raise CorruptBatchError(f"zstd: {error}") from error
+        left -= len(_within(piece, left))
+        out.append(piece)
+        at = end
+    if not reader.eof:
+        raise CorruptBatchError("zstd data that ends too early")
+    return b"".join(out)

@@ -1,6 +1,6 @@
 """What one version of a message has on the wire, in order: what the generators of codecs work from."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.protocol.fields import Field, default_of, is_nullable, wire_type
 from ottla.protocol.primitives import Fixed, Struct, Text, WireType
@@ -29,12 +29,11 @@ class Plan(NamedTuple):
     absent: list[Absent]
 
 
-def plan(cls: type, version: int) -> Plan:
+def plan(cls: type[Any], version: int) -> Plan:
     ordered: list[Present] = []
     tagged: list[Present] = []
     absent: list[Absent] = []
-    table: dict[str, object] = cls.__fields__  # type: ignore[attr-defined]  # a Message, by the way it was found
-    for name, line in table.items():
+    for name, line in cls.__fields__.items():
         annotation = cls.__annotations__[name]
         field = line if isinstance(line, Field) else Field(default=line)
         default = default_of(line, annotation)
