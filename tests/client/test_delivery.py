@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from ottla.client.delivery import DeliveryFuture, Failures, RecordMetadata
+from ottla.client.delivery import DeliveryFuture, Outcomes, RecordMetadata
 from ottla.client.errors import DeliveryError, TimedOutError
 
 
@@ -27,13 +27,13 @@ REFUSED = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 
 
 @pytest.fixture
-def failures() -> Failures:
-    return Failures()
+def outcomes() -> Outcomes:
+    return Outcomes()
 
 
 @pytest.fixture
-def future(failures: Failures) -> DeliveryFuture:
-    return DeliveryFuture("t", failures)
+def future(outcomes: Outcomes) -> DeliveryFuture:
+    return DeliveryFuture("t", outcomes)
 
 
 def test_an_acknowledged_record_tells_where_it_is(future: DeliveryFuture) -> None:
@@ -95,9 +95,9 @@ def test_a_callback_that_fails_does_not_stop_the_others(
     assert "on purpose" in caplog.text
 
 
-def test_no_callback_is_lost_or_run_twice_when_it_races_with_the_report(failures: Failures) -> None:
+def test_no_callback_is_lost_or_run_twice_when_it_races_with_the_report(outcomes: Outcomes) -> None:
     """Two threads meet at every future: one reports, one registers and waits."""
-    futures = [DeliveryFuture("t", failures) for _ in range(2_000)]
+    futures = [DeliveryFuture("t", outcomes) for _ in range(2_000)]
     calls: list[int] = []
 
     def report() -> None:
@@ -117,9 +117,9 @@ def _note(calls: list[int], number: int, _: DeliveryFuture) -> None:
     calls.append(number)
 
 
-def test_it_can_be_awaited(failures: Failures) -> None:
+def test_it_can_be_awaited(outcomes: Outcomes) -> None:
     async def wait_for_three() -> list[RecordMetadata]:
-        pending = [DeliveryFuture("t", failures) for _ in range(3)]
+        pending = [DeliveryFuture("t", outcomes) for _ in range(3)]
         for future in pending:
             threading.Timer(0.01, future, (None, Report())).start()
         return [await future for future in pending]
@@ -137,38 +137,46 @@ def test_awaiting_a_failed_one_raises(future: DeliveryFuture) -> None:
         asyncio.run(wait())
 
 
-def fail(failures: Failures, count: int) -> list[DeliveryFuture]:
-    futures = [DeliveryFuture("t", failures) for _ in range(count)]
+def fail(outcomes: Outcomes, count: int) -> list[DeliveryFuture]:
+    futures = [DeliveryFuture("t", outcomes) for _ in range(count)]
     for future in futures:
         future(REFUSED, None)
     return futures
 
 
-def test_failures_that_nobody_looked_at_are_counted(failures: Failures) -> None:
-    seen, *_ = fail(failures, 3)
+def test_failures_that_nobody_looked_at_are_counted(outcomes: Outcomes) -> None:
+    seen, *_ = fail(outcomes, 3)
     seen.exception(0)
 
-    count, reason = failures.take_unseen()
+    count, reason = outcomes.take_unseen()
 
     assert count == 2
     assert isinstance(reason, DeliveryError)
-    assert failures.take_unseen() == (0, None)
-    assert failures.total == 3
+    assert outcomes.take_unseen() == (0, None)
+    assert outcomes.failed == 3
 
 
-def test_looking_through_a_callback_counts(failures: Failures) -> None:
-    future = DeliveryFuture("t", failures)
+def test_looking_through_a_callback_counts(outcomes: Outcomes) -> None:
+    future = DeliveryFuture("t", outcomes)
     future.add_done_callback(lambda done: done.exception())
     future(REFUSED, None)
 
-    assert failures.take_unseen() == (0, None)
+    assert outcomes.take_unseen() == (0, None)
 
 
-def test_no_more_than_a_bounded_number_of_failures_is_kept(failures: Failures, monkeypatch: Any) -> None:
-    monkeypatch.setattr(Failures, "KEPT", 2)
-    for future in fail(failures, 5):
+def test_no_more_than_a_bounded_number_of_failures_is_kept(outcomes: Outcomes, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Outcomes, "FAILURES_KEPT", 2)
+    for future in fail(outcomes, 5):
         future.exception(0)
 
-    count, _ = failures.take_unseen()
+    count, _ = outcomes.take_unseen()
 
     assert count == 3  # the two that were kept are known to have been seen
+
+
+def test_every_outcome_is_counted(outcomes: Outcomes) -> None:
+    DeliveryFuture("t", outcomes)(None, Report())
+    fail(outcomes, 2)
+
+    assert outcomes.finished.value() == 3
+    assert outcomes.finished.value() == 3  # reading does not count

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.client.delivery import DeliveryFuture, Failures, RecordMetadata
+from ottla.client.delivery import DeliveryFuture, Outcomes, RecordMetadata
 from ottla.client.errors import UndeliveredError
 from ottla.client.librdkafka import logger
 from ottla.client.producer import Headers, Producer, Record
@@ -31,8 +31,8 @@ class AsyncDelivery(DeliveryFuture):
 
     __slots__ = ("_hub", "_waiters")
 
-    def __init__(self, topic: str, failures: Failures, hub: "_Hub") -> None:
-        super().__init__(topic, failures)
+    def __init__(self, topic: str, outcomes: Outcomes, hub: "_Hub") -> None:
+        super().__init__(topic, outcomes)
         self._hub = hub
         self._waiters: list[asyncio.Future[None]] | None = None
 
@@ -119,7 +119,7 @@ class AsyncProducer:
         timestamp_ms: int | None = None,
     ) -> AsyncDelivery:
         """Put a record into the buffer, waiting while that is full; await what it returns for the acknowledgement."""
-        delivery = AsyncDelivery(topic, self._producer.failures, self._started())
+        delivery = AsyncDelivery(topic, self._producer.outcomes, self._started())
         record = self._producer.record(topic, value, key, headers, partition, timestamp_ms)
         if not self._producer.offer(record, delivery):
             await self._offer_until_there_is_room(record, delivery)

@@ -9,6 +9,7 @@ afterwards. So at least one of the two sees the other, and the shared lock decid
 """
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
@@ -33,28 +34,44 @@ class RecordMetadata(NamedTuple):
     """Milliseconds since 1970."""
 
 
-class Failures:
-    """The deliveries of one producer that failed; `flush` and `close` ask for those that nobody has looked at."""
-
-    KEPT = 1_000
+class Tally:
+    """A counter that any thread may add to. `next` on a count is atomic and costs less than a lock."""
 
     def __init__(self) -> None:
+        self.add = itertools.count().__next__
+        self._lock = threading.Lock()
+        self._reads = 0
+
+    def value(self) -> int:
+        with self._lock:
+            value = self.add() - self._reads
+            self._reads += 1
+            return value
+
+
+class Outcomes:
+    """How the deliveries of one producer went; `flush` and `close` ask for failures that nobody has looked at."""
+
+    FAILURES_KEPT = 1_000
+
+    def __init__(self) -> None:
+        self.finished = Tally()
+        self.failed = 0
         self._lock = threading.Lock()
         self._kept: list[DeliveryFuture] = []
-        self._count = 0
-        self.total = 0
+        self._untold = 0
 
-    def add(self, future: "DeliveryFuture") -> None:
+    def add_failure(self, future: "DeliveryFuture") -> None:
         with self._lock:
-            self.total += 1
-            self._count += 1
-            if len(self._kept) < self.KEPT:
+            self.failed += 1
+            self._untold += 1
+            if len(self._kept) < self.FAILURES_KEPT:
                 self._kept.append(future)
 
     def take_unseen(self) -> tuple[int, ClientError | None]:
         """How many failed since the last call without anybody looking, and the first one's reason."""
         with self._lock:
-            kept, self._kept, count, self._count = self._kept, [], self._count, 0
+            kept, self._kept, count, self._untold = self._kept, [], self._untold, 0
         unseen = [future for future in kept if not future.seen]
         beyond = count - len(kept)  # not kept, so nobody knows whether they were seen: tell
         return (len(unseen) + beyond, unseen[0].peek_error() if unseen else None)
@@ -63,13 +80,13 @@ class Failures:
 class DeliveryFuture:
     """What `send` returns: `.result(timeout)`, `.add_done_callback(f)`, `.done()`, or `await` it."""
 
-    __slots__ = ("_callbacks", "_done", "_error", "_failures", "_offset", "_partition", "_timestamp", "seen", "topic")
+    __slots__ = ("_callbacks", "_done", "_error", "_offset", "_outcomes", "_partition", "_timestamp", "seen", "topic")
 
-    def __init__(self, topic: str, failures: Failures) -> None:
+    def __init__(self, topic: str, outcomes: Outcomes) -> None:
         self.topic = topic
         self.seen = False
         """Whether anybody has asked how it went."""
-        self._failures = failures
+        self._outcomes = outcomes
         self._callbacks: list[Callback] | None = None
         self._error: Any = None
         self._done = False
@@ -83,8 +100,9 @@ class DeliveryFuture:
             self._timestamp = message.timestamp()[1]
         else:
             self._error = error
-            self._failures.add(self)
+            self._outcomes.add_failure(self)
         self._done = True
+        self._outcomes.finished.add()
         if self._callbacks is not None:
             self._run_callbacks()
 
@@ -100,7 +118,10 @@ class DeliveryFuture:
         self.seen = True
         if self._error is not None:
             raise self._make_error()
-        return RecordMetadata(self.topic, self._partition, max(self._offset, -1), self._timestamp)
+        # librdkafka does not know the offset where the broker sends no answer.
+        return RecordMetadata(
+            self.topic, self._partition, -1 if self._offset is None else self._offset, self._timestamp
+        )
 
     def exception(self, timeout: float | None = None) -> ClientError | None:
         """What `result` would raise, or None if the record was acknowledged."""

@@ -9,20 +9,19 @@ raises if one could not be delivered and nobody has been told. A producer that i
 ends.
 """
 
-import itertools
 import os
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka import Producer as RawProducer
 
-from ottla.client.delivery import DeliveryFuture, Failures
+from ottla.client.delivery import DeliveryFuture, Outcomes, Tally
 from ottla.client.errors import BufferFullError, ClosedError, UndeliveredError
 from ottla.client.forks import forks
 from ottla.client.librdkafka import logger, on_error, to_error, translated
@@ -40,6 +39,8 @@ POLL_S = 0.05
 """How long one round of the serving thread waits: the time `close` may need to end it."""
 SLICE_S = 0.2
 """Waiting is cut into slices, since librdkafka does not notice Ctrl-C while it waits."""
+LATE_FLUSH_S = 5.0
+"""How long a record has that was sent at the moment of closing."""
 EXIT_FLUSH_S = 10.0
 """How long the end of the program may wait for a producer that nobody closed."""
 
@@ -53,11 +54,12 @@ class Producer:
         self.config = config
         self._key_serializer = config.key_serializer or to_bytes
         self._value_serializer = config.value_serializer or to_bytes
-        self.failures = Failures()
-        self._taken = _Tally()
+        self.outcomes = Outcomes()
+        self._taken = Tally()
         self._lock = threading.Lock()
         self._generation = forks.generation
         self._closed = False
+        self._close_ended = threading.Event()
         self._raw: Any = None
 
     # Life cycle
@@ -86,13 +88,16 @@ class Producer:
             if self._closed or self._raw is None:
                 self._closed = True
                 return
-            self._closed = True  # from here on `send` refuses; see `_refuse_late` for one that was under way
-        self._wait_until_empty(timeout)
-        given_up = len(self._raw)
-        if given_up:
-            self._give_up()
-        self._server.stop()
-        self._at_exit.detach()
+            self._closed = True  # from here on `send` refuses; see `_finish_late` for one that was under way
+        try:
+            flush(self._raw, self.__len__, timeout)
+            given_up = len(self)
+            if given_up:
+                self._give_up()
+            self._server.stop()
+            self._at_exit.detach()
+        finally:
+            self._close_ended.set()
         self._raise_unseen(given_up=given_up)
 
     def __enter__(self) -> Self:
@@ -122,7 +127,7 @@ class Producer:
         Waits while the buffer is full. The topic is made by the broker if it is missing and may be made.
         """
         record = self.record(topic, value, key, headers, partition, timestamp_ms)
-        future = DeliveryFuture(topic, self.failures)
+        future = DeliveryFuture(topic, self.outcomes)
         if not self.offer(record, future):
             self._offer_until_there_is_room(record, future)
         return future
@@ -165,13 +170,15 @@ class Producer:
 
     def buffer_full(self) -> BufferFullError:
         return BufferFullError(
-            f"the send buffer stayed full for {self.config.max_block_ms} ms: {len(self._raw)} records wait",
+            f"the send buffer stayed full for {self.config.max_block_ms} ms: {len(self)} records wait",
             retriable=True,
         )
 
     def _finish_late(self, future: DeliveryFuture) -> None:
         """`close` ran while `send` was under way, and may have missed its record: see it through here."""
-        self._raw.flush(SLICE_S)
+        self._close_ended.wait()
+        if not future.done():
+            flush(self._raw, self.__len__, LATE_FLUSH_S)
         if not future.done():
             self._give_up()
 
@@ -180,20 +187,20 @@ class Producer:
         seconds, or if a record failed since the last flush and nobody has looked at its future."""
         if self._raw is None:
             return
-        self._wait_until_empty(timeout)
-        self._raise_unseen(waiting=len(self._raw))
+        flush(self._raw, self.__len__, timeout)
+        self._raise_unseen(waiting=len(self))
 
     # Looking at it
 
     def __len__(self) -> int:
         """Records that wait to be sent or acknowledged."""
-        return 0 if self._raw is None else len(self._raw)
+        return max(self._taken.value() - self.outcomes.finished.value(), 0)
 
     def metrics(self) -> ProducerMetrics:
         """Counts of this moment; batch sizes and latencies as of the last `metrics_interval_ms`."""
         waiting = len(self)
         statistics = self._statistics[-1] if self._raw is not None and self._statistics else None
-        return metrics_from(statistics, sent=self._taken.value(), failed=self.failures.total, waiting=waiting)
+        return metrics_from(statistics, sent=self._taken.value(), failed=self.outcomes.failed, waiting=waiting)
 
     def partitions_of(self, topic: str, timeout: float = 10.0) -> int:
         """How many partitions a topic has; makes it, if it is missing and the broker may make topics."""
@@ -212,21 +219,13 @@ class Producer:
         if self._generation != forks.generation:
             raise ClosedError("this producer was made before a fork; make one in each process")
 
-    def _wait_until_empty(self, timeout: float | None) -> None:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while len(self._raw):
-            left = SLICE_S if deadline is None else min(SLICE_S, deadline - time.monotonic())
-            if left <= 0:
-                return
-            self._raw.flush(left)
-
     def _give_up(self) -> None:
         """Let every record that is still waiting fail, so that whoever waits for it is told."""
         self._raw.purge()
         self._raw.flush(SLICE_S)
 
     def _raise_unseen(self, *, waiting: int = 0, given_up: int = 0) -> None:
-        failed, reason = self.failures.take_unseen()
+        failed, reason = self.outcomes.take_unseen()
         if not (failed or waiting):
             return
         parts = [f"{waiting} records are still waiting"] if waiting else []
@@ -256,28 +255,26 @@ class _Server:
             self._thread.join()
 
 
-class _Tally:
-    """A counter that any thread may add to. `next` on a count is atomic and costs less than a lock."""
+def flush(raw: Any, waiting: Callable[[], int], timeout: float | None) -> None:
+    """Send what waits, without linger, until nothing does or the time is over.
 
-    def __init__(self) -> None:
-        self._count = itertools.count()
-        self.add = self._count.__next__
-        self._lock = threading.Lock()
-        self._reads = 0
-
-    def value(self) -> int:
-        with self._lock:
-            read = self.add() - self._reads
-            self._reads += 1
-            return read
+    librdkafka wakes its sending threads once, when a flush begins; in slices, those that were not connected yet are
+    woken again.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while waiting():
+        left = SLICE_S if deadline is None else min(SLICE_S, deadline - time.monotonic())
+        if left <= 0:
+            return
+        raw.flush(left)
 
 
 def _flush_forgotten(raw: Any, server: _Server, pid: int) -> None:
     """Of a producer that nobody closed: at its collection or at the end of the program."""
     if pid != os.getpid():
         return
-    left = raw.flush(EXIT_FLUSH_S)
-    if left:
+    flush(raw, raw.__len__, EXIT_FLUSH_S)
+    if left := len(raw):
         logger.error("a producer was not closed, and %d of its records could not be delivered", left)
     server.stop()
 

@@ -1,7 +1,7 @@
 """Fixtures for test suites that need a real broker: installing ottla is enough.
 
     def test_orders_are_billed(ottla_topic):
-        ottla_topic.producer().send(ottla_topic, b"order 1").result()
+        ottla_topic.producer().send(ottla_topic.name, b"order 1").result()
         [message] = ottla_topic.consumer().poll(5_000)
 
 `ottla_node` is one node for the whole session, on a free port and in a temporary directory; `ottla_topic` is a topic of
@@ -82,24 +82,20 @@ class OttlaNode(Clients):
         self.embedded.stop()
 
 
-class OttlaTopic(str):
-    """The name of a topic, usable wherever a topic's name is, with clients that are closed when the test ends."""
+class OttlaTopic(Clients):
+    """A topic of one test, with clients that are closed when the test ends."""
 
-    clients: Clients
+    def __init__(self, bootstrap_servers: str, name: str, partitions: int) -> None:
+        super().__init__(bootstrap_servers)
+        self.name = name
+        self.partitions = partitions
 
-    def producer(self, **settings: Any) -> Producer:
-        return self.clients.producer(**settings)
+    def __str__(self) -> str:
+        return self.name
 
-    def consumer(self, **settings: Any) -> Consumer:
-        """Subscribed to this topic, from its beginning, in a group of its own."""
-        return self.clients.consumer(str(self), **settings)
-
-    def admin(self, **settings: Any) -> Admin:
-        return self.clients.admin(**settings)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self.clients.bootstrap_servers
+    def consumer(self, *topics: str, **settings: Any) -> Consumer:
+        """Of this topic, unless others are named."""
+        return super().consumer(*(topics or (self.name,)), **settings)
 
 
 @pytest.fixture(scope="session")
@@ -126,13 +122,13 @@ def ottla_node(ottla_node_factory: Callable[..., OttlaNode]) -> OttlaNode:
 @pytest.fixture
 def ottla_topic(ottla_node: OttlaNode, request: pytest.FixtureRequest) -> Iterator[OttlaTopic]:
     """A new topic with one partition, or as many as `@pytest.mark.parametrize("ottla_topic", [3], indirect=True)`."""
-    topic = OttlaTopic(_topic_name(request.node.nodeid))
-    topic.clients = Clients(ottla_node.bootstrap_servers)
+    partitions: int = getattr(request, "param", 1)
+    topic = OttlaTopic(ottla_node.bootstrap_servers, _topic_name(request.node.nodeid), partitions)
     try:
-        topic.admin().create_topic(topic, partitions=getattr(request, "param", 1))
+        topic.admin().create_topic(topic.name, partitions=partitions)
         yield topic
     finally:
-        topic.clients.close()
+        topic.close()
 
 
 _numbers = itertools.count(1)
