@@ -36,5 +36,18 @@ imports: install  ## import-linter: the layers of docs/ARCHITECTURE.md
 unit: install  ## pytest
 	$(BIN)/pytest -n $(WORKERS) -m 'not interop and not long'
 
+interop: install  ## Kafka's own tools and dump-log against a node (needs Java and Maven)
+	$(BIN)/python -m tests.interop.kafka_tools
+	$(BIN)/pytest -m interop tests/interop
+
+crash: install  ## kill -9 in a long loop, with a producer that remembers what was acknowledged
+	$(BIN)/pytest -m long tests/robustness
+
+bench: install  ## all benchmarks, beside Apache Kafka where Java and Maven are there (about an hour)
+	$(BIN)/python -m bench full --json bench/build/full.json
+
+bench-quick: install  ## the main benchmarks in three minutes
+	$(BIN)/python -m bench quick
+
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist .interop bench/build

@@ -1,6 +1,6 @@
 """A full disk: writes are refused with an error that clients know, reads go on, and freed space is used again.
 
-The disk is a small tmpfs in a mount namespace of the node's own; that needs no rights where user namespaces are allowed.
+The disk is a small tmpfs in a mount namespace of the node's own, which any user may have where the system allows it.
 """
 
 import shutil
