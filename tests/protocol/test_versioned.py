@@ -1,12 +1,10 @@
 import pytest
 
 from ottla.errors import ProtocolError
-from ottla.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, TopicPartition
 from ottla.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from ottla.protocol.messages.metadata_records import PartitionRecord, TopicRecord
 from ottla.protocol.versioned import (
     decode_metadata_record,
-    decode_newest_known,
     decode_with_version,
     encode_metadata_record,
     encode_with_version,
@@ -31,16 +29,6 @@ def test_a_version_that_we_do_not_know_is_refused() -> None:
         decode_with_version(OffsetCommitValue, b"\x00\x09" + value[2:])
     with pytest.raises(ProtocolError, match="too few"):
         decode_with_version(OffsetCommitValue, b"\x00")
-
-
-def test_a_subscription_of_the_future_is_read_as_far_as_we_know_it() -> None:
-    subscription = ConsumerProtocolSubscription(
-        topics=["a"], owned_partitions=[TopicPartition(topic="a", partitions=[1])], rack_id="r"
-    )
-    encoded = encode_with_version(subscription, 3)
-
-    assert decode_newest_known(ConsumerProtocolSubscription, encoded) == subscription
-    assert decode_newest_known(ConsumerProtocolSubscription, b"\x00\x63" + encoded[2:] + b"new") == subscription
 
 
 def test_a_metadata_record_is_framed_as_kafka_does() -> None:

@@ -51,7 +51,6 @@ int16 = Annotated[int, Fixed("h", 2, 0)]
 int32 = Annotated[int, Fixed("i", 4, 0)]
 int64 = Annotated[int, Fixed("q", 8, 0)]
 uint16 = Annotated[int, Fixed("H", 2, 0)]
-uint32 = Annotated[int, Fixed("I", 4, 0)]
 Uuid = Annotated[bytes, Fixed("16s", 16, bytes(16))]
 Records = Annotated[Bytes, RecordData()]
 """Decoded as a view into the buffer that was given, valid as long as that buffer is not reused."""

@@ -38,13 +38,6 @@ def decode_with_version(cls: type[AnyData], buffer: Bytes) -> AnyData:
     return decode(cls, version_of(buffer), memoryview(buffer)[VERSION.size :])
 
 
-def decode_newest_known(cls: type[AnyData], buffer: Bytes) -> AnyData:
-    """For messages that only grow at the end: of a version that we do not know, what we know of it."""
-    version = min(version_of(buffer), cls.versions[1])
-    message, _ = codec_for(cls, version).decode(buffer, VERSION.size)
-    return message
-
-
 def encode_metadata_record(record: Data, version: int) -> bytes:
     out: list[Bytes] = [uvarint(METADATA_FRAME_VERSION) + uvarint(record.api_key) + uvarint(version)]
     codec_for(type(record), version).encode(record, out)
