@@ -1,6 +1,7 @@
 """`ottla log`: the files of a data directory."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from ottla.groups.log_format import encode_record
 from ottla.groups.records import OffsetCommitted
 from ottla.protocol.records import Compression, Record, build_batch
+from ottla.runtime.directory_lock import DirectoryLock
 from tests.cli.command import Ottla
 
 ottla_offline = Ottla()
@@ -104,3 +106,42 @@ def test_nothing_to_dump_is_an_error(data_dir: Path, arguments: list[str]) -> No
     path = [] if arguments[0].startswith("/") else [str(data_dir)]
 
     assert ottla_offline("log", "dump", *path, *arguments, code=1).stderr.startswith("ottla: There ")
+
+
+def test_a_sound_directory_is_verified(data_dir: Path) -> None:
+    report = ottla_offline("log", "verify", str(data_dir), "--json").json
+
+    assert report["sound"] is True
+    assert [(each["directory"], each["records"], each["end_offset"]) for each in report["partitions"]] == [
+        ("t-0", 3, 3),
+        ("u-0", 1, 1),
+    ]
+    lines = ottla_offline("log", "verify", str(data_dir), "--topic", "u").lines
+    assert [line.split()[0] for line in lines] == ["PARTITION", "u-0"]
+
+
+@pytest.mark.parametrize("position", [70, 0, -1], ids=["in the middle", "in the offset", "at the end"])
+def test_a_flipped_bit_is_found(data_dir: Path, position: int) -> None:
+    file = data_dir / "t-0" / SEGMENT
+    content = bytearray(file.read_bytes())
+    content[position] ^= 0x40
+    file.write_bytes(content)
+
+    report = ottla_offline("log", "verify", str(data_dir), "--json", code=1).json
+
+    assert report["sound"] is False
+    assert [len(each["problems"]) > 0 for each in report["partitions"]] == [True, False]
+    assert f"t-0/{SEGMENT}" in ottla_offline("log", "verify", str(data_dir), code=1).lines[-1]
+
+
+def test_a_directory_in_use_is_not_verified(data_dir: Path) -> None:
+    with DirectoryLock(str(data_dir)):
+        refused = ottla_offline("log", "verify", str(data_dir), code=4)
+
+    assert f"in use by process {os.getpid()}" in refused.stderr
+
+
+def test_nothing_to_verify_is_an_error(tmp_path: Path) -> None:
+    assert "no directory" in ottla_offline("log", "verify", str(tmp_path / "nowhere"), code=1).stderr
+    assert "no partitions" in ottla_offline("log", "verify", str(tmp_path), code=1).stderr
+    assert list(tmp_path.iterdir()) == []

@@ -128,7 +128,7 @@ def test_nothing_is_written_to_standard_output(tmp_path: Path) -> None:
     node = NodeProcess(tmp_path)
     command = Ottla().popen("start", "--port", str(node.port), "--data-dir", str(node.data_dir))
     assert command.stderr is not None
-    while b"listening" not in command.stderr.readline():
+    while b"serves on" not in command.stderr.readline():
         assert command.poll() is None
 
     command.send_signal(signal.SIGTERM)

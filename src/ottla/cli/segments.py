@@ -92,10 +92,23 @@ def segment_files(path: str, topic: str | None) -> list[Path]:
     return sorted(found, key=lambda file: (file.parent.name, file.name))
 
 
+def partition_directories(data_dir: str, topic: str | None) -> list[str]:
+    """The names of the directories that hold partitions; of one topic, if named."""
+    if not Path(data_dir).is_dir():
+        raise CommandError(f"There is no directory {data_dir}")
+    found = [entry.name for entry in Path(data_dir).iterdir() if entry.is_dir() and _is_partition(entry.name, topic)]
+    if not found:
+        raise CommandError(f"There are no partitions in {data_dir}" + (f" of {topic}" if topic else ""))
+    return sorted(found, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2])))
+
+
+def _is_partition(directory: str, topic: str | None) -> bool:
+    name, dash, partition = directory.rpartition("-")
+    return bool(dash) and partition.isdigit() and (topic is None or name == topic)
+
+
 def _is_segment(file: Path, topic: str | None) -> bool:
-    directory_topic, dash, partition = file.parent.name.rpartition("-")
-    wanted = topic is None or (bool(dash) and partition.isdigit() and directory_topic == topic)
-    return wanted and offset_in_name(file.name, LOG) is not None
+    return offset_in_name(file.name, LOG) is not None and (topic is None or _is_partition(file.parent.name, topic))
 
 
 def batches(file: Path) -> Iterator[FoundBatch]:
