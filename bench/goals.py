@@ -52,5 +52,5 @@ def missed(system: str, workload: str, figures: dict[str, float]) -> list[str]:
     for figure, goal in goals_of(system, workload).items():
         value = figures.get(figure, 0.0)
         if value < goal if figure in AT_LEAST else value > goal:
-            sentences.append(f"{figure} {value:,.4g} (goal {'≥' if figure in AT_LEAST else '≤'} {goal:,g})")
+            sentences.append(f"{figure} {value:,.6g} (goal {'≥' if figure in AT_LEAST else '≤'} {goal:,g})")
     return sentences
