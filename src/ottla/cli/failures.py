@@ -31,7 +31,7 @@ MEANINGS = {
     ExitCode.FAILED: "the broker refused, or a check found problems",
     ExitCode.USAGE: "wrong usage, or a setting that can't be used",
     ExitCode.PORT_TAKEN: "start: the address or port can't be bound",
-    ExitCode.DIRECTORY_LOCKED: "start: another process owns the data directory",
+    ExitCode.DIRECTORY_LOCKED: "another process owns the data directory (start, log verify)",
     ExitCode.DISK_FAILED: "start: the disk failed",
     ExitCode.UNREACHABLE: "no broker answered in time",
     ExitCode.INTERRUPTED: "stopped with Ctrl-C",
