@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptLogError
-from ottla.protocol.records import BATCH_HEADER, BODY_AT, LEADER_EPOCH_AT, crc32c
+from ottla.protocol.records import BATCH_HEADER, BODY_AT, crc32c
 from ottla.storage import names
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.replay import note_abort, producers_at, replay_batch
@@ -102,27 +102,28 @@ def load(
     return loaded
 
 
-def load_epochs(disk: Disk, directory: str, segments: Sequence[Segment]) -> LeaderEpochs:
-    """From their file; a file that can't be read is made anew from what the batches say."""
+def load_epochs(disk: Disk, directory: str, segments: Sequence[Segment], upto_offset: int) -> LeaderEpochs:
+    """From their file; one that is missing or can't be read is made anew from the batches below `upto_offset`."""
     path = f"{directory}/{names.LEADER_EPOCHS}"
-    if not disk.exists(path):
-        return LeaderEpochs() if not any(segment.size_bytes for segment in segments) else _epochs_of(segments)
-    file = disk.open(path)
-    data = file.pread(file.size(), 0)
-    file.close()
-    try:
-        return LeaderEpochs.decode(data)
-    except CorruptLogError:
-        return _epochs_of(segments)
+    if disk.exists(path):
+        file = disk.open(path)
+        data = file.pread(file.size(), 0)
+        file.close()
+        try:
+            return LeaderEpochs.decode(data)
+        except CorruptLogError:
+            return _epochs_of(segments, upto_offset)
+    return _epochs_of(segments, upto_offset)
 
 
-def _epochs_of(segments: Sequence[Segment]) -> LeaderEpochs:
+def _epochs_of(segments: Sequence[Segment], upto_offset: int) -> LeaderEpochs:
     epochs = LeaderEpochs()
     for segment in segments:
-        for batch in segment.scan():
-            epochs.assign(
-                int.from_bytes(batch[LEADER_EPOCH_AT : LEADER_EPOCH_AT + 4], signed=True), int.from_bytes(batch[:8])
-            )
+        for batch in segment.scan() if segment.base_offset < upto_offset else ():
+            base_offset, _, leader_epoch = BATCH_HEADER.unpack_from(batch)[:3]
+            if base_offset >= upto_offset:
+                break
+            epochs.assign(leader_epoch, base_offset)
     return epochs
 
 
@@ -188,6 +189,7 @@ class _Recovery:
         last = self._segments[-1]
         end_offset = last.base_offset
         if not last.size_bytes:
+            self._forget_beyond(last, end_offset, found)
             return end_offset
         last.offsets.truncate_beyond(last.size_bytes)
         entry = last.offsets.last()
@@ -198,8 +200,16 @@ class _Recovery:
         if scan.problem:
             self.problems.append(f"{last.path(names.LOG)}: {scan.problem}, although the stop was clean")
             return None
-        last.times.truncate_to(end_offset)
+        self._forget_beyond(last, end_offset, found)
         return end_offset
+
+    def _forget_beyond(self, last: Segment, end_offset: int, found: Sequence[str]) -> None:
+        """What a sync wrote down about batches that were appended, and did not get into the file before a crash."""
+        last.times.truncate_to(end_offset)
+        if names.file_name(last.base_offset, names.TXN_INDEX) in found:
+            last.txns.truncate_to(end_offset)
+        if self._snapshots.remove_after(end_offset):
+            self._disk.sync_directory(self._directory)
 
     def _rebuild_missing_indexes(self, segments: Sequence[Segment], found: Sequence[str]) -> None:
         present = set(found)
@@ -222,18 +232,19 @@ class _Recovery:
     def recover(self, recovery_point: int, found: Sequence[str]) -> int:
         """Check everything from the recovery point on, cut at the first damage. Returns the end of the log."""
         self._check_from = recovery_point
-        self.epochs = load_epochs(self._disk, self._directory, self._segments)
+        self.epochs = load_epochs(self._disk, self._directory, self._segments, recovery_point)
         self.epochs.truncate_from_end(recovery_point)
         # The segment that ends at the recovery point is looked at too: its indexes may not have been closed.
         first = max(0, sum(segment.base_offset < recovery_point for segment in self._segments) - 1)
         self._rebuild_missing_indexes(self._segments[:first], found)
+        self._end_offset = self._segments[first].base_offset
         for number in range(first, len(self._segments)):
             segment = self._segments[number]
-            self._end_offset = max(self._end_offset, segment.base_offset)
-            if segment.base_offset < self._end_offset:
-                problem = f"begins at {segment.base_offset}, where the one before it ends at {self._end_offset}"
-                self._drop_from(number, problem)
+            # A hole beyond the recovery point is a segment whose name was lost; the journal has what was in it.
+            if segment.base_offset < self._end_offset or self._end_offset < segment.base_offset > recovery_point:
+                self._drop_from(number, f"the one before it ends at {self._end_offset}")
                 break
+            self._end_offset = segment.base_offset
             if not self._recover_segment(segment):
                 self._drop_from(number + 1, "")
                 break

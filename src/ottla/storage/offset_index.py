@@ -95,7 +95,7 @@ class OffsetIndex:
             self.file.truncate(self.file.first_where(lambda entry: _RELATIVE_OFFSET.unpack_from(entry)[0] >= relative))
 
     def truncate_beyond(self, end_position: int) -> None:
-        """Forget batches that are not in the file: a sync may have written entries of batches that were still to come."""
+        """Forget batches that are not in the file: their entries may have been written first."""
         last = self.last()
         if last is not None and last.position >= end_position:
             self.flush()
