@@ -15,8 +15,6 @@ from ottla.protocol.messages.metadata_records import (
 )
 from ottla.replicated import Result
 
-FIRST_EPOCH = 0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
@@ -40,7 +38,7 @@ def register_broker(deciding: Deciding, registration: BrokerRegistration) -> Res
     present = image.brokers.get(registration.broker_id)
     if present is not None and present.incarnation_id == registration.incarnation_id:
         return Result(response=present.broker_epoch)
-    epoch = max((broker.broker_epoch for broker in image.brokers.values()), default=FIRST_EPOCH - 1) + 1
+    epoch = image.next_broker_epoch
     return Result(records=[*_missing_features(image), _record(registration, epoch)], response=epoch)
 
 

@@ -4,6 +4,7 @@ Every config is a setting of `ottla.config` under Kafka's name. Limits, defaults
 here are the texts that travel in requests and are kept in the metadata log.
 """
 
+import re
 from dataclasses import MISSING, dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, NoReturn
@@ -11,8 +12,10 @@ from typing import Any, NoReturn
 from ottla.config.docs import field_docs
 from ottla.config.names import Setting
 from ottla.config.settings import within
-from ottla.config.units import INT32_MAX
+from ottla.config.units import INT32_MAX, INT64_MAX
 from ottla.errors import BrokerError, ErrorCode
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class ConfigType(IntEnum):
@@ -71,10 +74,8 @@ class ConfigDef:
         return word == "true"
 
     def _number(self, text: str) -> float:
-        convert = float if self.type is ConfigType.DOUBLE else int
-        try:
-            value = convert(text.strip())
-        except ValueError:
+        value = _float(text) if self.type is ConfigType.DOUBLE else _integer(text)
+        if value is None:
             self._refuse(text, f"Not a number of type {self.type.name}")
         field = self.setting.field
         if not within(field, value):
@@ -125,6 +126,19 @@ def to_text(value: Any) -> str | None:
     if isinstance(value, frozenset):
         return ",".join(sorted(value))
     return str(value)
+
+
+def _integer(text: str) -> int | None:
+    """What fits into 64 bits; Python itself would take more, and underscores too."""
+    value = int(text) if _INTEGER.fullmatch(text.strip()) else None
+    return value if value is not None and -INT64_MAX <= value <= INT64_MAX else None
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def split_list(text: str) -> list[str]:

@@ -125,6 +125,8 @@ class MetadataImage:
     features: FeaturesImage
     next_producer_id: int
     """The first id that no block has been given out for."""
+    next_broker_epoch: int
+    """Higher than that of any broker there ever was, those that have left included."""
 
     def config_of(self, type_: int, name: str) -> Mapping[str, str]:
         """What has been set for a resource while the cluster ran."""
@@ -147,4 +149,5 @@ def empty_image(supported_features: Mapping[str, tuple[int, int]]) -> MetadataIm
         client_quotas={},
         features=FeaturesImage(finalized={}, supported=supported_features, epoch=-1),
         next_producer_id=0,
+        next_broker_epoch=0,
     )

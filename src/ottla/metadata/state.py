@@ -112,6 +112,7 @@ class MetadataState:
         self._quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._features: FeaturesImage | None = None
         self._next_producer_id = self._image.next_producer_id
+        self._next_broker_epoch = self._image.next_broker_epoch
         self._seen: dict[PartitionImage, PartitionImage] = {}
 
     def replay(self, record: MetadataRecord) -> None:
@@ -216,6 +217,7 @@ class MetadataState:
     # Brokers
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
+        self._next_broker_epoch = max(self._next_broker_epoch, record.broker_epoch + 1)
         self._put_broker(
             BrokerImage(
                 broker_id=record.broker_id,
@@ -270,6 +272,7 @@ class MetadataState:
             client_quotas=self._image.client_quotas if self._quotas is None else self._quotas,
             features=self._features or self._image.features,
             next_producer_id=self._next_producer_id,
+            next_broker_epoch=self._next_broker_epoch,
         )
 
     def _build_topics(self) -> tuple[dict[str, TopicImage], dict[TopicId, TopicImage]]:
