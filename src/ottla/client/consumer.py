@@ -102,7 +102,7 @@ class Consumer:
             raise ConfigError("subscribe needs a group_id; a consumer without a group can `assign` partitions")
         names = [topics] if isinstance(topics, str) else list(topics)
         if pattern is not None:
-            names.append(f"^(?:{pattern})$" if not pattern.startswith("^") else pattern)
+            names.append(pattern if pattern.startswith("^") else f"^({pattern})$")
         with self._using(f"subscribing to {', '.join(names)}") as raw:
             raw.subscribe(
                 names,
@@ -357,9 +357,11 @@ class Consumer:
             try:
                 self._mark_done(but_the_last=not last_done)
             finally:
-                self._closed = True
-                with translated("closing the consumer"):
-                    self._raw.close()
+                try:
+                    with translated("closing the consumer"):
+                        self._raw.close()  # runs `on_revoke`, which may still commit
+                finally:
+                    self._closed = True
 
     def __enter__(self) -> Self:
         return self
