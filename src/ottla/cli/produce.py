@@ -120,4 +120,5 @@ def _print_summary(topic: str, sender: Sender, seconds: float, as_json: bool) ->
         facts = {"topic": topic, "records": sender.acknowledged, "bytes": sender.bytes_acknowledged}
         print_json({**facts, "seconds": round(seconds, 3), "partitions": places})
     else:
-        note(f"{sender.acknowledged:,} records to {topic} in {seconds:.1f} s.")
+        count = f"{sender.acknowledged:,} record{'' if sender.acknowledged == 1 else 's'} to {topic}"
+        note(f"{count} in {seconds:.1f} s" if seconds >= 1 else count)
