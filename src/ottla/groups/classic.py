@@ -223,7 +223,7 @@ class ClassicGroup(Group):
             "group rebalances",
             extra={"group": self.group_id, "generation": self.generation, "state": str(self.state), "reason": reason},
         )
-        self._stop_syncing(effects)
+        self._stop_syncing(now_ms, effects)
         self._is_initial = self.state is GroupState.EMPTY
         self.move_to(GroupState.PREPARING_REBALANCE)
         if self._is_initial:
@@ -233,11 +233,13 @@ class ClassicGroup(Group):
         else:
             self.env.timers.set(self._join_timer, now_ms + self.roster.rebalance_timeout_ms())
 
-    def _stop_syncing(self, effects: Effects) -> None:
+    def _stop_syncing(self, now_ms: int, effects: Effects) -> None:
         self._not_synced.clear()
         self.env.timers.cancel(self._sync_timer)
         for member in self.roster:
-            self._refuse_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, effects)
+            if member.sync_token is not None:
+                self._refuse_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, effects)
+                self.restart_session(member, now_ms)  # it may have ended unnoticed while the member waited
 
     def _await_newcomers(self, now_ms: int, effects: Effects) -> None:
         delay_ms = self.env.config.group_initial_rebalance_delay_ms

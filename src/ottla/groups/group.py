@@ -138,9 +138,22 @@ class Group(ABC):
         self._forget_all_but(record.members)
         restored = [self._restore(member) for member in record.members if member.member_id not in self.roster]
         for logged in record.members:
-            self.roster.require(logged.member_id, logged.instance_id).assignment = logged.assignment
+            self._take_over(logged, self.roster.require(logged.member_id, logged.instance_id))
         self.roster.leader_id = record.leader_id
         return bool(restored)
+
+    def _take_over(self, logged: MemberMetadata, member: Member) -> None:
+        """In a live group only the assignment is new. In a log that is read again the rest may be, too."""
+        member.assignment = logged.assignment
+        if member.subscription(self.protocol) != logged.subscription:
+            self.roster.set_protocols(member, self._logged_protocols(logged))
+        member.client_id, member.client_host = logged.client_id, logged.client_host
+        member.session_timeout_ms = logged.session_timeout_ms
+        member.rebalance_timeout_ms = logged.rebalance_timeout_ms
+
+    def _logged_protocols(self, logged: MemberMetadata) -> Protocols:
+        """The log holds of each member only what it said under the protocol that was chosen."""
+        return ((self.protocol or "", logged.subscription),)
 
     def _forget_all_but(self, logged: Iterable[MemberMetadata]) -> None:
         """Only a log that is read again holds members that a later record no longer has: nobody waits in it."""
@@ -156,7 +169,7 @@ class Group(ABC):
             client_host=logged.client_host,
             rebalance_timeout_ms=logged.rebalance_timeout_ms,
             session_timeout_ms=logged.session_timeout_ms,
-            protocols=((self.protocol or "", logged.subscription),),
+            protocols=self._logged_protocols(logged),
         )
 
     # What members are told

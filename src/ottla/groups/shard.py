@@ -304,6 +304,8 @@ class GroupShard:
         for group in self._groups.values():
             group.close(effects)
         self._groups.clear()
+        self._loaded.clear()
+        self._timers.discard(self._check_timer)
         return effects.result()
 
 
