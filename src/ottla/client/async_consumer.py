@@ -6,13 +6,14 @@ as handed out. Callbacks of a rebalance run in that thread, with the plain Consu
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from ottla.client.cluster import Offsets, PartitionLag
 from ottla.client.consumer import Consumer, OnRebalance, Partition
+from ottla.client.errors import ClosedError
 from ottla.client.message import Message
 from ottla.client.settings import ConsumerConfig, Servers
 from ottla.types import TopicPartition
@@ -93,7 +94,7 @@ class AsyncConsumer:
         if self._filling is None:
             if self._consumer.has_buffered:
                 return True
-            self._filling = self._thread.submit(self._consumer.fill, timeout_s, max_records)
+            self._filling = self._submit(self._consumer.fill, timeout_s, max_records)
         filling = self._filling
         try:
             # Shielded: when this task is cancelled, the fetch goes on and the next task waits for it.
@@ -140,8 +141,9 @@ class AsyncConsumer:
         """As Consumer.close. It finishes even if the task that waits for it is cancelled."""
         if self._closed:
             return
+        closing = self._run(self._consumer.close, last_done=last_done)
         self._closed = True
-        await self._run(self._consumer.close, last_done=last_done)
+        await closing
         self._thread.shutdown(wait=False)
 
     async def __aenter__(self) -> Self:
@@ -152,9 +154,13 @@ class AsyncConsumer:
     ) -> None:
         await self.close(last_done=error is None)
 
-    async def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """In the thread, as soon as a fetch that is under way has been ended."""
+    def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """In the thread, as soon as a fetch that is under way has been ended. Cancelling does not stop it."""
         if self._filling is not None and not self._filling.done():
             self._consumer.wakeup()
-        running = self._thread.submit(call, *args, **kwargs)
-        return await asyncio.shield(asyncio.wrap_future(running))
+        return asyncio.shield(asyncio.wrap_future(self._submit(call, *args, **kwargs)))
+
+    def _submit(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        if self._closed:
+            raise ClosedError("the consumer was closed")
+        return self._thread.submit(call, *args, **kwargs)

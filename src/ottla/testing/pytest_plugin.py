@@ -52,6 +52,8 @@ class Clients:
         defaults = {
             "group_id": f"{topics[0] if topics else 'test'}-group-{next(self._groups)}",
             "auto_offset_reset": OffsetResetPolicy.EARLIEST,
+            "fetch_max_wait_ms": 50,  # a seek or a resume waits until the fetch that is under way has ended
+            "metadata_max_age_ms": 500,
         }
         config = ConsumerConfig(bootstrap_servers=self.bootstrap_servers, **{**defaults, **settings})
         consumer = self._open.enter_context(Consumer(config))
