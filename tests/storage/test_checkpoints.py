@@ -14,6 +14,7 @@ from ottla.storage.checkpoints import (
     write_clean_shutdown,
     write_offsets,
 )
+from ottla.storage.journal import Resume
 from ottla.testing.disk import CrashingDisk
 from ottla.testing.disk_model import NOTHING_UNSYNCED
 from ottla.types import TopicPartition
@@ -68,25 +69,30 @@ def test_a_crash_while_writing_leaves_the_old_offsets_or_the_new() -> None:
     assert all(offsets in (old, new) for offsets in found)
 
 
+SHUTDOWN = CleanShutdown(
+    journal=Resume(file_number=3, position=512, next_sequence=42), unchecked=frozenset({"a-0", "b-1"}), broker_epoch=9
+)
+
+
 def test_the_clean_shutdown_marker_is_taken_once_and_for_good() -> None:
     disk = CrashingDisk()
-    write_clean_shutdown(disk, CleanShutdown(journal_sequence=42, broker_epoch=7))
+    write_clean_shutdown(disk, SHUTDOWN)
     disk = disk.crash(NOTHING_UNSYNCED)
 
-    assert take_clean_shutdown(disk) == CleanShutdown(journal_sequence=42, broker_epoch=7)
+    assert take_clean_shutdown(disk) == SHUTDOWN
     assert take_clean_shutdown(disk.crash(NOTHING_UNSYNCED)) is None
 
 
 def test_the_marker_is_one_that_kafka_understands() -> None:
     disk = CrashingDisk()
-    write_clean_shutdown(disk, CleanShutdown(journal_sequence=1, broker_epoch=9))
+    write_clean_shutdown(disk, SHUTDOWN)
 
     content = json.loads(disk.open(CLEAN_SHUTDOWN).pread(1000, 0))
     assert content["version"] == 0
     assert content["brokerEpoch"] == 9
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version":0,"brokerEpoch":1}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version":0,"brokerEpoch":1}', b'{"journal":1}'])
 def test_a_marker_of_another_kind_does_not_make_the_stop_clean(content: bytes) -> None:
     disk = CrashingDisk()
     write(disk, CLEAN_SHUTDOWN, content)

@@ -38,7 +38,7 @@ def block_of(journal: Journal, *offsets: int, size: int = 40) -> Block:
 def commit(journal: Journal, *offsets: int, size: int = 40) -> Block:
     block = block_of(journal, *offsets, size=size)
     block.write()
-    block.sync()
+    block.into.sync()
     journal.mark_synced(block.sequence)
     return block
 

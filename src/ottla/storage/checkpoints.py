@@ -4,18 +4,19 @@
 `log-start-offset-checkpoint` where each log begins if that is not where its first segment does. The journal is the
 authority for what happened lately; these hold for logs of which it says nothing any more.
 
-`.kafka_cleanshutdown` is there between a clean stop and the next start. Ours also holds the journal's next sequence
-number, so that the start after a clean stop need not read the journal at all.
+`.kafka_cleanshutdown` is there between a clean stop and the next start. Ours also says where the journal goes on, so
+that the start after a clean stop need not read the journal at all.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptLogError
+from ottla.storage.journal import Resume
 from ottla.storage.pending import ReplaceFile
 from ottla.types import TopicPartition
 
@@ -51,17 +52,38 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
     _replace(disk, path, ("\n".join(lines) + "\n").encode())
 
 
+class OffsetsFile:
+    """A checkpoint file with these offsets, as something to be synced: any thread may write it."""
+
+    __slots__ = ("_disk", "_offsets", "_path")
+
+    def __init__(self, disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self._disk = disk
+        self._path = path
+        self._offsets = dict(offsets)
+
+    def sync(self) -> None:
+        write_offsets(self._disk, self._path, self._offsets)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanShutdown:
     """What a clean stop leaves for the next start."""
 
-    journal_sequence: int
-    """The number that the journal's next block gets."""
+    journal: Resume
+    """Where the journal goes on."""
+    unchecked: frozenset[str] = frozenset()
+    """Directories of logs that nobody has opened since the last crash: they still need the look that they were owed."""
     broker_epoch: int = -1
 
 
 def write_clean_shutdown(disk: Disk, shutdown: CleanShutdown) -> None:
-    content = {"version": 0, "brokerEpoch": shutdown.broker_epoch, "journalSequence": shutdown.journal_sequence}
+    content = {
+        "version": 0,
+        "brokerEpoch": shutdown.broker_epoch,
+        "journal": asdict(shutdown.journal),
+        "unchecked": sorted(shutdown.unchecked),
+    }
     _replace(disk, CLEAN_SHUTDOWN, json.dumps(content).encode())
 
 
@@ -75,8 +97,10 @@ def take_clean_shutdown(disk: Disk) -> CleanShutdown | None:
     disk.sync_directory("")
     try:
         fields = json.loads(content)
-        return CleanShutdown(journal_sequence=int(fields["journalSequence"]), broker_epoch=int(fields["brokerEpoch"]))
-    except (ValueError, KeyError, TypeError):
+        journal = Resume(**{name: int(value) for name, value in fields["journal"].items()})
+        unchecked = frozenset(map(str, fields["unchecked"]))
+        return CleanShutdown(journal=journal, unchecked=unchecked, broker_epoch=int(fields["brokerEpoch"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None  # Kafka's own, or damaged: the start is a little slower, and as safe
 
 

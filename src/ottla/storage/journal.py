@@ -44,9 +44,10 @@ _ZEROS = bytes(256 << 10)
 class JournalFile:
     """One file of the ring. What it holds of an earlier use is void: a use begins with a salt of its own."""
 
-    __slots__ = ("capacity_bytes", "file", "last_sequence", "new_name", "number", "salt")
+    __slots__ = ("_disk", "capacity_bytes", "file", "last_sequence", "new_name", "number", "salt")
 
-    def __init__(self, number: int, file: File, capacity_bytes: int, *, new_name: bool) -> None:
+    def __init__(self, disk: Disk, number: int, file: File, capacity_bytes: int, *, new_name: bool) -> None:
+        self._disk = disk
         self.number = number
         self.file = file
         self.capacity_bytes = capacity_bytes
@@ -55,31 +56,31 @@ class JournalFile:
         self.new_name = new_name
         """Whether the directory must be synced before a crash is sure to find it."""
 
+    def sync(self) -> None:
+        """All blocks that were written into it are on the medium when this returns. Any thread."""
+        self.file.sync()
+        if self.new_name:
+            self._disk.sync_directory(DIRECTORY)
+            self.new_name = False
+
 
 class Block:
-    """One block with its place in the ring. `write` and `sync` may be called from any thread."""
+    """One block with its place in the ring."""
 
-    __slots__ = ("_disk", "buffers", "into", "position", "sequence")
+    __slots__ = ("buffers", "into", "position", "sequence")
 
-    def __init__(self, disk: Disk, into: JournalFile, position: int, sequence: int, buffers: list[Bytes]) -> None:
-        self._disk = disk
+    def __init__(self, into: JournalFile, position: int, sequence: int, buffers: list[Bytes]) -> None:
         self.into = into
         self.position = position
         self.sequence = sequence
         self.buffers = buffers
 
     def write(self) -> None:
+        """Any thread. Durable after `into.sync`."""
         if self.position == SECTOR_BYTES:
             self.into.file.pwritev([file_header(self.into.salt), *self.buffers], 0)
         else:
             self.into.file.pwritev(self.buffers, self.position)
-
-    def sync(self) -> None:
-        """It is on the medium when this returns, with all blocks before it in the same file."""
-        self.into.file.sync()
-        if self.into.new_name:
-            self._disk.sync_directory(DIRECTORY)
-            self.into.new_name = False
 
 
 class FilePreparation:
@@ -95,7 +96,7 @@ class FilePreparation:
         file = _zeroed(self._disk, self._number, self._size_bytes)
         file.sync()
         self._disk.sync_directory(DIRECTORY)
-        self.made = JournalFile(self._number, file, self._size_bytes, new_name=False)
+        self.made = JournalFile(self._disk, self._number, file, self._size_bytes, new_name=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +151,7 @@ class Journal:
         into.last_sequence = sequence
         self.next_sequence = sequence + 1
         self._position = position + size_bytes
-        return Block(self._disk, into, position, sequence, [header, *payload])
+        return Block(into, position, sequence, [header, *payload])
 
     def rewind(self, block: Block) -> None:
         """`block` was not synced, nor any after it: the next one takes its place and number."""
@@ -230,7 +231,7 @@ class Journal:
             self._disk.make_directory(DIRECTORY)
             self._disk.sync_directory("")
         number, self._next_number = self._next_number, self._next_number + 1
-        return JournalFile(number, _zeroed(self._disk, number, size_bytes), size_bytes, new_name=True)
+        return JournalFile(self._disk, number, _zeroed(self._disk, number, size_bytes), size_bytes, new_name=True)
 
     def _make_free(self, file: JournalFile) -> None:
         if len(self._free) < FREE_FILES_MAX:
@@ -265,6 +266,6 @@ def _existing_files(disk: Disk) -> Iterator[JournalFile]:
     """The size on disk is what a file can hold without growing: less than asked for if its making was interrupted."""
     for number in file_numbers(disk):
         file = disk.open(file_path(number))
-        existing = JournalFile(number, file, file.size() // SECTOR_BYTES * SECTOR_BYTES, new_name=False)
+        existing = JournalFile(disk, number, file, file.size() // SECTOR_BYTES * SECTOR_BYTES, new_name=False)
         existing.salt = read_file_header(file.pread(SECTOR_BYTES, 0)) or b""
         yield existing

@@ -59,12 +59,9 @@ class Kind(IntEnum):
     START_OFFSET = 4
     """The log begins at `offset`, if it didn't begin later already."""
     SYNCED = 5
-    """The segments hold everything below `offset`, synced. Earlier entries of this log say nothing any more, and what
-    the segments hold from `offset` on is not part of the log unless a later entry says so."""
-    UNJOURNALED = 6
-    """As SYNCED, but what the segments hold from `offset` on counts as far as it is intact: its durability is left to
-    the operating system."""
-    REMOVED = 7
+    """The segments hold everything below `offset`, synced, and the log ends there. Batches of earlier entries are not
+    needed any more."""
+    REMOVED = 6
     """The log is deleted. A later entry is of a new log in the same place."""
 
 

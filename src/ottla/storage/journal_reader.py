@@ -60,6 +60,8 @@ class JournalReader:
         self._blocks: dict[int, _FoundBlock] = {}
         self.damage: list[str] = []
         """What was synced and can't be read any more, as sentences."""
+        self.hides_entries = False
+        """Whether there were entries of which it can't even be told to which log they belong."""
         self.torn_blocks = 0
         """Commits that the crash interrupted."""
         for number in file_numbers(disk):
@@ -79,6 +81,7 @@ class JournalReader:
         for sequence in range(self.oldest, self._last + 1):
             block = self._blocks.get(sequence)
             if block is None:
+                self.hides_entries = True
                 self.damage.append(f"Block {sequence} of the journal is missing or can't be read.")
             else:
                 yield from self._entries_of(block)
@@ -108,6 +111,7 @@ class JournalReader:
         salt = read_file_header(header)
         if salt is None:
             if header.strip(b"\0"):
+                self.hides_entries = True
                 self.damage.append(f"{file_path(number)} does not start as a journal file should.")
             return
         size, position, last = file.size(), SECTOR_BYTES, 0
@@ -163,6 +167,7 @@ class JournalReader:
         for number, entry in self._parse(block):
             where = f"block {block.header.sequence} of the journal ({file_path(block.file_number)})"
             if entry is None:
+                self.hides_entries = True
                 self.damage.append(f"Only {number} of {block.header.entry_count} entries of {where} can be read.")
                 return
             if not entry.intact:

@@ -1,0 +1,174 @@
+"""Work that goes on behind the commits: syncing the segments, so that the journal may forget.
+
+A checkpoint covers everything that was committed before it began. It goes through the logs that the journal holds
+something of, a slice at a time, so that the event loop is never away for long: the loop takes what a slice has to sync,
+a thread syncs it, the loop takes the next. When all logs are through, the checkpoint files at the top of the data
+directory are written, and only then may the journal use its files again: from now on they are what recovery knows of
+these logs.
+
+All jobs have the same shape: `run` in a thread, then `finish` in the loop, which says what to run next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.errors import DiskFailedError
+from ottla.storage.group_commit import REFUSALS
+from ottla.storage.pending import FileSync
+
+if TYPE_CHECKING:
+    from ottla.storage.group_commit import GroupCommit
+    from ottla.storage.journal import FilePreparation
+    from ottla.storage.log import Log
+    from ottla.storage.pending import Syncable
+
+LOGS_PER_SLICE = 32
+"""Taking the dirty files of a log costs the loop some 20 µs."""
+
+
+class Job(Protocol):
+    """Something to be done off the event loop."""
+
+    def run(self) -> None:
+        """Any thread. Doesn't raise: what went wrong is `finish`'s to judge."""
+
+    def finish(self) -> Job | None:
+        """In the loop, after `run`. Returns what to run next, if this is not all."""
+
+
+class Checkpoint:
+    """Made by `begin_checkpoint`; then `run` and `finish` in turns, until `finish` returns None."""
+
+    def __init__(self, group: GroupCommit, files: Callable[[], list[Syncable]]) -> None:
+        self._group = group
+        self._files = files
+        in_flight = group.in_flight
+        blocks = in_flight.blocks if in_flight is not None else []
+        self._upto_number = in_flight.number if in_flight is not None else group.next_number
+        self._upto_sequence = blocks[0].sequence if blocks else group.journal.next_sequence
+        self._logs = dict.fromkeys(group.unsynced)
+        """Those still to come."""
+        self._offsets: dict[Log, int] = {}
+        """Those of this slice, and how far they will be synced."""
+        self._targets, group.left_over = group.left_over, []
+        self._is_last = False
+        self._error: OSError | None = None
+
+    def cut(self, log: Log, offset: int) -> None:
+        """`log` was truncated to `offset` meanwhile: what it gets from there on is not what is being synced."""
+        if log in self._offsets:
+            self._offsets[log] = min(self._offsets[log], offset)
+
+    def forget(self, log: Log) -> None:
+        """`log` was deleted meanwhile."""
+        self._logs.pop(log, None)
+        self._offsets.pop(log, None)
+
+    def run(self) -> None:
+        done = 0
+        try:
+            for target in self._targets:
+                target.sync()
+                done += 1
+        except OSError as error:
+            self._error = error
+        del self._targets[:done]
+
+    def finish(self) -> Checkpoint | None:
+        if self._error is not None:
+            self._give_up(self._error)
+            return None
+        for log, offset in self._offsets.items():
+            log.synced_upto(offset)
+        if self._is_last:
+            self._complete()
+            return None
+        return self.take_slice()
+
+    def take_slice(self) -> Checkpoint | None:
+        """What to sync next: some logs, or the files at the end."""
+        self._offsets = {}
+        try:
+            if self._logs:
+                self._take_logs()
+            else:
+                self._is_last = True
+                self._targets += self._files()
+        except OSError as error:
+            self._give_up(error)
+            return None
+        return self
+
+    def _take_logs(self) -> None:
+        for log in list(self._logs)[:LOGS_PER_SLICE]:
+            self._offsets[log] = log.written_offset
+            self._targets += log.take_dirty_files()
+            del self._logs[log]
+
+    def _give_up(self, error: OSError) -> None:
+        """No room for an index or a checkpoint file: try again later. A failed sync of records is another matter."""
+        failed_sync = bool(self._targets) and isinstance(self._targets[0], FileSync)
+        if failed_sync or error.errno not in REFUSALS:
+            self._group.poison(DiskFailedError(f"Could not sync a segment: {error}"))
+        if not self._is_last:
+            self._group.left_over += self._targets
+        self._group.checkpoint = None
+
+    def _complete(self) -> None:
+        group = self._group
+        group.unsynced = {log: number for log, number in group.unsynced.items() if number >= self._upto_number}
+        group.journal.release(self._upto_sequence)
+        group.checkpoint = None
+
+
+def begin_checkpoint(group: GroupCommit, files: Callable[[], list[Syncable]]) -> Checkpoint | None:
+    """Everything committed so far. `files` gives, once all logs are synced, what must be written before the journal may
+    forget them. None if one is under way, or the disk refuses or has failed.
+    """
+    if group.checkpoint is not None or group.failure is not None:
+        return None
+    group.checkpoint = Checkpoint(group, files)
+    return group.checkpoint.take_slice()
+
+
+class PrepareFile:
+    """The next file of the journal."""
+
+    def __init__(self, group: GroupCommit, preparation: FilePreparation) -> None:
+        self._group = group
+        self._preparation = preparation
+
+    def run(self) -> None:
+        try:
+            self._preparation.run()
+        except OSError:
+            return  # it is wanted for speed only; a small file will be made when there is need of one
+
+    def finish(self) -> None:
+        self._group.journal.add(self._preparation)
+
+
+class SyncJournal:
+    """With durability `interval`: what was journaled since the last sync."""
+
+    def __init__(self, group: GroupCommit) -> None:
+        self._group = group
+        self._files = group.take_unsynced_files()
+        blocks = group.in_flight.blocks if group.in_flight is not None else []
+        self._upto_sequence = (blocks[0].sequence if blocks else group.journal.next_sequence) - 1
+        self._error: OSError | None = None
+
+    def run(self) -> None:
+        try:
+            for file in self._files:
+                file.sync()
+        except OSError as error:
+            self._error = error
+
+    def finish(self) -> None:
+        if self._error is None:
+            self._group.journal.mark_synced(self._upto_sequence)
+        else:
+            self._group.poison(DiskFailedError(f"Could not sync the journal: {self._error}"))

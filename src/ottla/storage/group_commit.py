@@ -1,0 +1,343 @@
+"""One commit for all that was appended since the last.
+
+    begin    loop        takes what the dirty logs have pending, and gives it a place in the journal
+    run      any thread  writes the segments (page cache), then the journal, then syncs the journal
+    finish   loop        readers find the records, and they are durable: now they may be acknowledged
+
+Where a log has so much pending that writing it twice costs more than another sync, its segment is synced instead, and
+the journal is only told that it was (SYNCED); what it held of that log before is void from then on.
+
+What the journal holds is needed until the segments are synced themselves: `checkpoint` does that in the background.
+Until then recovery finds in it everything that was acknowledged since the log's recovery point. What a segment holds
+beyond that is a commit that the crash interrupted; nobody was told of it.
+
+When the disk fails. A sync that fails may have lost what it covered, and a second one that succeeds says nothing about
+it, since Linux drops the pages: the first failed sync is the last, `failure` is set, and every later commit raises it.
+A full disk is not a failure. It refuses a write before anything depends on it, the commit is taken back, its logs are
+as they were, and the next one may work.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+from ottla.config import Durability
+from ottla.errors import DiskFailedError, invariant
+from ottla.storage.journal_format import ENTRY_BYTES, Kind, append_entry, control_entry
+from ottla.storage.pending import FileSync, PendingWrite
+from ottla.types import METADATA_TOPIC_ID
+
+if TYPE_CHECKING:
+    from ottla.ports import Bytes
+    from ottla.storage.checkpoint import Checkpoint
+    from ottla.storage.journal import Block, Journal, JournalFile
+    from ottla.storage.log import Log
+    from ottla.storage.pending import Syncable
+    from ottla.types import TopicId
+
+SEGMENT_SYNC_BYTES_MIN = 1 << 20
+"""From here on a log's share of a commit is synced in its segment instead of written twice (decisions/0002)."""
+BLOCK_BYTES_MAX = 8 << 20
+"""A commit of more than this is several blocks, so that a journal file of usual size can hold each of them."""
+REFUSALS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+"""Errors of a write or an open that mean no, not now: nothing that was there before is in doubt."""
+
+Step = Callable[[], None]
+Share: TypeAlias = "tuple[Log, PendingWrite]"
+"""A log, and what a commit writes of it."""
+
+
+class Control:
+    """What happens to a log besides appends."""
+
+    __slots__ = ("apply", "kind", "log", "offset", "partition", "topic_id")
+
+    def __init__(
+        self, kind: Kind, topic_id: TopicId, partition: int, offset: int, log: Log | None, apply: Step | None
+    ) -> None:
+        self.kind = kind
+        self.topic_id = topic_id
+        self.partition = partition
+        self.offset = offset
+        self.log = log
+        self.apply = apply
+
+    def entry(self) -> bytes:
+        return control_entry(self.kind, self.topic_id, self.partition, self.offset)
+
+
+class Commit:
+    """What one commit writes. Made by `GroupCommit.begin`."""
+
+    __slots__ = ("_group", "blocks", "controls", "error", "files", "number", "shares", "sync_journal", "to_sync")
+
+    def __init__(self, group: GroupCommit, number: int) -> None:
+        self._group = group
+        self.number = number
+        self.shares: list[Share] = []
+        self.controls: list[Control] = []
+        self.blocks: list[Block] = []
+        self.to_sync: list[Syncable | PendingWrite] = []
+        """Segments that are synced because their records are not in the journal."""
+        self.sync_journal = True
+        self.files: list[JournalFile] = []
+        """Files of the journal that earlier commits left unsynced."""
+        self.error: DiskFailedError | None = None
+
+    def run(self) -> None:
+        """Any thread. Raises DiskFailedError: then nothing of this commit may be acknowledged, and the loop must call
+        `GroupCommit.fail` instead of `finish`.
+        """
+        if self.error is not None:
+            raise self.error
+        step = "write a segment"
+        try:
+            for _, write in self.shares:
+                write.run()
+            if self.to_sync:
+                step = "sync a segment"
+                self._sync_segments()
+            step = "write the journal"
+            for block in self.blocks:
+                block.write()
+            if self.sync_journal:
+                step = "sync the journal"
+                self._sync_journal()
+        except OSError as error:
+            self.error = DiskFailedError(f"Could not {step}: {error}")
+            if step.startswith("sync") or error.errno not in REFUSALS:
+                self._group.poison(self.error)
+            raise self.error from error
+
+    def _sync_segments(self) -> None:
+        for target in self.to_sync:
+            for syncable in target.files() if isinstance(target, PendingWrite) else (target,):
+                syncable.sync()
+
+    def _sync_journal(self) -> None:
+        for file in self.files:
+            file.sync()
+        for block, after in zip(self.blocks, (*self.blocks[1:], None), strict=True):
+            if after is None or after.into is not block.into:
+                block.into.sync()
+
+
+class GroupCommit:
+    """All logs of a node and their journal. Called in the event loop, save where it says otherwise."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        durability: Durability = Durability.COMMIT,
+        segment_sync_bytes_min: int = SEGMENT_SYNC_BYTES_MIN,
+    ) -> None:
+        self.journal = journal
+        self.failure: DiskFailedError | None = None
+        """Why nothing can be committed any more."""
+        self.unsynced: dict[Log, int] = {}
+        """Logs whose segments hold what is not synced, and the last commit that wrote to them."""
+        self.is_open = True
+        """False while the journal still has to be replayed: a commit now would make what it holds void."""
+        self.next_number = 1
+        self.in_flight: Commit | None = None
+        self.checkpoint: Checkpoint | None = None
+        """The one that is under way."""
+        self.left_over: list[Syncable] = []
+        """What a checkpoint should have synced, and the disk had no room for."""
+        self._durability = durability
+        self._segment_sync_bytes_min = segment_sync_bytes_min
+        self._dirty: dict[Log, None] = {}
+        self._controls: list[Control] = []
+        self._unsynced_files: dict[JournalFile, None] = {}
+        self._when_quiet: list[Step] = []
+
+    @property
+    def poisoned(self) -> bool:
+        return self.failure is not None
+
+    def poison(self, failure: DiskFailedError) -> None:
+        """The disk has failed: nothing more is acknowledged until the node has been restarted. Any thread."""
+        if self.failure is None:
+            self.failure = failure
+
+    # What to commit
+
+    def add(self, log: Log) -> None:
+        """`log` has something pending. Cheap, and no harm if it was said before."""
+        self._dirty[log] = None
+
+    def control(self, kind: Kind, log: Log, offset: int, apply: Step | None = None) -> None:
+        """Journal what happens to `log`, with the next commit; when that is durable `apply` is called, in the loop.
+
+        Nothing may be appended to the log between a TRUNCATE or RESTART and its `apply`.
+        """
+        self._controls.append(Control(kind, log.topic_id, log.partition.partition, offset, log, apply))
+
+    def remove(self, topic_id: TopicId, partition: int, log: Log | None) -> None:
+        """The log is deleted: what it has pending is dropped, and the next commit says so."""
+        if log is not None:
+            self._dirty.pop(log, None)
+            self.unsynced.pop(log, None)
+            if self.checkpoint is not None:
+                self.checkpoint.forget(log)
+        self._controls.append(Control(Kind.REMOVED, topic_id, partition, 0, None, None))
+
+    def when_quiet(self, log: Log, action: Step) -> bool:
+        """Do `action` when no commit writes to `log`: now (True), or when the one under way has ended."""
+        if self.in_flight is None or all(written is not log for written, _ in self.in_flight.shares):
+            action()
+            return True
+        self._when_quiet.append(action)
+        return False
+
+    # Committing
+
+    def begin(self) -> Commit | None:
+        """Everything that waits to be committed; None if nothing does."""
+        invariant(self.in_flight is None, "one commit is in flight at a time")
+        invariant(self.is_open, "nothing is committed before recovery is through")
+        if not self._dirty and not self._controls:
+            return None
+        commit = self.in_flight = Commit(self, self.next_number)
+        self.next_number += 1
+        if self.failure is not None:
+            commit.error = self.failure
+            return commit
+        dirty, self._dirty = self._dirty, {}
+        commit.controls, self._controls = self._controls, []
+        for log in dirty:
+            write = log.take_pending()
+            if write is not None:
+                commit.shares.append((log, write))
+        try:
+            self._plan(commit)
+        except OSError as error:  # there is no room for another journal file
+            commit.error = DiskFailedError(f"Could not make the journal larger: {error}")
+        return commit
+
+    def finish(self, commit: Commit) -> None:
+        """`commit.run` has returned: readers find the records now, and they may be acknowledged."""
+        self.in_flight = None
+        self._note_blocks(commit)
+        number, unsynced = commit.number, self.unsynced
+        for log, write in commit.shares:
+            write.finish()
+            log.mark_durable(write.end_offset)
+            unsynced[log] = number
+        for control in commit.controls:
+            self._apply(control, number)
+        self._be_quiet()
+
+    def fail(self, commit: Commit) -> None:
+        """`commit.run` has raised: its logs are as they were before it, without what was appended since."""
+        self.in_flight = None
+        self._controls[:0] = commit.controls
+        if commit.blocks and self.failure is None:
+            self.journal.rewind(commit.blocks[0])
+        for log, _ in commit.shares:
+            self._dirty.pop(log, None)
+            try:
+                log.reload(log.durable_offset)
+            except OSError as error:
+                self.poison(DiskFailedError(f"Could not read {log.partition} again: {error}"))
+        self._be_quiet()
+
+    def commit(self) -> None:
+        """Begin, run and finish in one. Raises DiskFailedError."""
+        commit = self.begin()
+        if commit is None:
+            return
+        try:
+            commit.run()
+        except DiskFailedError:
+            self.fail(commit)
+            raise
+        self.finish(commit)
+
+    @property
+    def has_unsynced_files(self) -> bool:
+        return bool(self._unsynced_files)
+
+    def take_unsynced_files(self) -> list[JournalFile]:
+        """The files of the journal that hold blocks which no commit has synced. Whoever takes them syncs them."""
+        files, self._unsynced_files = list(self._unsynced_files), {}
+        return files
+
+    # Planning
+
+    def _plan(self, commit: Commit) -> None:
+        """Give everything its place in the journal: controls first, since they are about what was there before."""
+        payload: list[Bytes] = [control.entry() for control in commit.controls]
+        size, count = ENTRY_BYTES * len(payload), len(payload)
+        if self._durability is not Durability.COMMIT:
+            self._plan_sync(commit)
+        for log, write in commit.shares:
+            size_bytes = write.size_bytes
+            if size_bytes >= self._segment_sync_bytes_min and self._may_sync_segment(log):
+                commit.to_sync += (*_older_segments(log, write), write)
+                payload.append(control_entry(Kind.SYNCED, log.topic_id, log.partition.partition, write.end_offset))
+                size += ENTRY_BYTES
+            elif self._is_journaled(log):
+                if size + size_bytes > BLOCK_BYTES_MAX and count:
+                    commit.blocks.append(self.journal.block(payload, size, count))
+                    payload, size, count = [], 0, 0
+                buffers = write.buffers
+                payload.append(append_entry(log.topic_id, log.partition[1], write.base_offset, buffers, size_bytes))
+                payload += buffers
+                size += ENTRY_BYTES + size_bytes
+            else:
+                continue
+            count += 1
+        if count:
+            commit.blocks.append(self.journal.block(payload, size, count))
+
+    def _is_journaled(self, log: Log) -> bool:
+        return self._durability is not Durability.OS or log.topic_id == METADATA_TOPIC_ID
+
+    def _may_sync_segment(self, log: Log) -> bool:
+        """Not while a sync of its older segments is still to come: the journal must keep what is in those."""
+        return self._durability is Durability.COMMIT and self.checkpoint is None and not self.left_over
+
+    def _plan_sync(self, commit: Commit) -> None:
+        """Where commits are not synced, what is no client's data is."""
+        metadata = any(log.topic_id == METADATA_TOPIC_ID for log, _ in commit.shares)
+        commit.sync_journal = metadata or bool(commit.controls)
+        if commit.sync_journal:
+            commit.files = self.take_unsynced_files()
+
+    # Afterwards
+
+    def _note_blocks(self, commit: Commit) -> None:
+        if not commit.blocks:
+            return
+        if commit.sync_journal:
+            self.journal.mark_synced(commit.blocks[-1].sequence)
+        else:
+            self._unsynced_files.update(dict.fromkeys(block.into for block in commit.blocks))
+
+    def _be_quiet(self) -> None:
+        actions, self._when_quiet = self._when_quiet, []
+        for action in actions:
+            action()
+
+    def _apply(self, control: Control, number: int) -> None:
+        log = control.log
+        if log is not None and control.kind in (Kind.TRUNCATE, Kind.RESTART):
+            self.unsynced[log] = number
+            if self.checkpoint is not None:
+                self.checkpoint.cut(log, control.offset)
+        if control.apply is not None:
+            control.apply()
+
+
+def _older_segments(log: Log, write: PendingWrite) -> Iterable[Syncable]:
+    """Segments that hold unsynced records and get none from this write."""
+    written = [segment for segment, *_ in write.runs]
+    for segment in reversed(log.segments):
+        if segment.unsynced and segment not in written:
+            yield FileSync(segment.file())
+        if segment.base_offset <= log.recovery_point:
+            return

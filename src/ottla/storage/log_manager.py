@@ -1,0 +1,409 @@
+"""All logs of a node: opened when they are first used, committed together, recovered, deleted, closed.
+
+    recover_metadata()  the log that says which partitions there are
+    recover(find)       all logs of which the journal says something; `find` knows the partitions
+    get(...)            a log, opened if it is not open
+    next_job()          what should be done in the background now
+    close()             after it the next start has nothing to recover
+
+Nothing is done per partition at the start. After a clean stop a log is opened by what the names in its directory say.
+After a crash the journal names the logs that need a look; each of the others is checked from its recovery point on when
+it is first used. That is its end, save for what a commit had written that was never acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from ottla.config import Durability, LogConfig
+from ottla.errors import BrokerError, CorruptLogError, DiskFailedError, ErrorCode, invariant
+from ottla.storage import checkpoints
+from ottla.storage.checkpoint import Job, PrepareFile, SyncJournal, begin_checkpoint
+from ottla.storage.checkpoints import CleanShutdown, OffsetsFile
+from ottla.storage.directories import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    find_doomed,
+    find_logs,
+    find_strays,
+    rename_away,
+    topic_id_in,
+)
+from ottla.storage.group_commit import GroupCommit
+from ottla.storage.journal import Journal
+from ottla.storage.journal_format import Kind
+from ottla.storage.journal_reader import JournalReader
+from ottla.storage.log import Log
+from ottla.storage.pending import DirectorySync
+from ottla.storage.recovery import History, LogRecovery, RecoveryReport, read_histories
+from ottla.storage.removals import Removals
+from ottla.types import METADATA_TOPIC_ID, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ottla.config import BrokerConfig
+    from ottla.ports import Clock, Disk, Random
+    from ottla.storage.pending import Syncable
+    from ottla.types import TopicId
+
+log_lines = logging.getLogger(__name__)
+
+METADATA = TopicPartition("__cluster_metadata", 0)
+METADATA_LOG_CONFIG = LogConfig(retention_ms=-1, max_message_bytes=64 << 20)
+CHECKPOINT_PAUSE_MS = 100
+"""Between two checkpoints at least, however fast the journal fills: it grows meanwhile."""
+
+Find: TypeAlias = "Callable[[TopicId, int], tuple[TopicPartition, LogConfig] | None]"
+"""The partition of a topic id and number, if there is one on this node."""
+Known: TypeAlias = "tuple[TopicPartition, TopicId, LogConfig]"
+
+
+class LogManager:
+    """Called in the event loop."""
+
+    def __init__(self, disk: Disk, config: BrokerConfig, *, clock: Clock, random: Random) -> None:
+        self._disk = disk
+        self._config = config
+        self._clock = clock
+        self._random = random
+        self._logs: dict[TopicPartition, Log] = {}
+        self._leaving: set[TopicPartition] = set()
+        """Deleted, and a commit that is under way still writes to them."""
+        self.report = RecoveryReport()
+        self._recovery_points = self._read_checkpoint(checkpoints.RECOVERY_POINTS)
+        self._start_offsets = self._read_checkpoint(checkpoints.START_OFFSETS)
+        self._stale_start_offsets: set[TopicPartition] = set()
+        """Logs that are gone, but not from the file."""
+        shutdown = checkpoints.take_clean_shutdown(disk)
+        self._unchecked = set(shutdown.unchecked if shutdown else find_logs(disk))
+        """Directories of logs that were not closed before the last stop, and not opened since."""
+        self._reader = None if shutdown else JournalReader(disk)
+        self._histories = read_histories(self._reader) if self._reader else {}
+        journal = Journal(
+            disk,
+            random,
+            file_size_bytes=config.journal.file_size_bytes,
+            resume=shutdown.journal if shutdown else self._reader.resume() if self._reader else None,
+        )
+        self.group_commit = GroupCommit(journal, durability=config.journal.durability)
+        self.group_commit.is_open = False
+        self.removals = Removals(disk, config.log.file_delete_delay_ms)
+        self._checkpoint_ms = self._journal_sync_ms = clock.monotonic_ms()
+
+    def _read_checkpoint(self, path: str) -> dict[TopicPartition, int]:
+        try:
+            return checkpoints.read_offsets(self._disk, path)
+        except CorruptLogError as error:
+            self.report.problems.append(f"{error}; it is made anew.")
+            return {}
+
+    # Starting
+
+    @property
+    def had_crashed(self) -> bool:
+        """Whether there was a run before this one that did not end in a clean stop."""
+        return self._reader is not None and self._reader.block_count > 0
+
+    def recover_metadata(self) -> Log:
+        """The log from which all else is learned, as it was."""
+        history = self._histories.pop((METADATA_TOPIC_ID, METADATA.partition), None)
+        if history is not None:
+            self._recover_log(METADATA, METADATA_TOPIC_ID, METADATA_LOG_CONFIG, history)
+        return self.get(METADATA, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
+
+    def recover(self, find: Find) -> RecoveryReport:
+        """Make the logs what they were. From here on commits are possible."""
+        for (topic_id, index), history in self._histories.items():
+            found = find(topic_id, index)
+            if found is None:
+                self.report.logs_gone += 1
+            else:
+                self._recover_log(found[0], topic_id, found[1], history)
+        if self._reader is not None and self._reader.block_count:
+            self._end_recovery(self._reader)
+        self._histories = {}
+        for directory in find_doomed(self._disk):
+            self.removals.add_tree(directory, self._clock.monotonic_ms())
+        self.group_commit.is_open = True
+        return self.report
+
+    def _recover_log(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig, history: History) -> None:
+        assert self._reader is not None
+        start_offset = history.start_offset
+        if not history.replaced:
+            start_offset = max(start_offset, self._start_offsets.get(partition, 0))
+        if history.says_nothing_of_records:
+            self._start_offsets[partition] = start_offset
+            return
+        recovery_point = min(self._recovery_points.get(partition, 0), history.low)
+        if not recovery_point and topic_id_in(self._disk, str(partition)) is None:
+            self._disk.remove_tree(str(partition))  # nothing in it was synced; all of it is in the journal
+        self._admit(partition, topic_id)
+        log = Log.open(
+            self._disk,
+            str(partition),
+            partition,
+            topic_id,
+            config,
+            clean=False,
+            recovery_point=recovery_point,
+            start_offset=min(start_offset, history.low),
+            now_ms=self._clock.now_ms(),
+        )
+        LogRecovery(log, history, self._reader, self.report).run(start_offset)
+        self._opened(log)
+
+    def _end_recovery(self, reader: JournalReader) -> None:
+        """All logs are synced: say so, then let the journal begin anew."""
+        self.report.journal_blocks = reader.block_count
+        self.report.torn_blocks = reader.torn_blocks
+        self.report.problems += reader.damage
+        for target in self._checkpoint_files():
+            target.sync()
+        self._write_empty_block()
+        reader.close()
+
+    def _write_empty_block(self) -> None:
+        """Nothing before it is needed."""
+        journal = self.group_commit.journal
+        journal.release(journal.next_sequence)
+        block = journal.block((), 0, 0)
+        block.write()
+        block.into.sync()
+        journal.mark_synced(block.sequence)
+
+    # Logs
+
+    def get(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        """The log of a partition; an empty one if there is none on disk."""
+        log = self._logs.get(partition)
+        if log is None:
+            if partition in self._leaving:
+                raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} was deleted a moment ago")
+            log = self._open(partition, topic_id, config)
+        invariant(log.topic_id == topic_id, f"{partition} belongs to another topic of the same name")
+        return log
+
+    def opened(self) -> Iterable[Log]:
+        return self._logs.values()
+
+    def _open(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        start_offset = 0
+        if self._admit(partition, topic_id):
+            start_offset = self._start_offsets.get(partition, 0)
+        elif self._start_offsets.pop(partition, None) is not None:
+            self._stale_start_offsets.add(partition)
+        if partition in self._stale_start_offsets:
+            # The start of a log of the same name must not be found by a recovery that has records of this one.
+            OffsetsFile(self._disk, checkpoints.START_OFFSETS, self._start_offsets).sync()
+            self._stale_start_offsets.clear()
+        clean = str(partition) not in self._unchecked
+        log = Log.open(
+            self._disk,
+            str(partition),
+            partition,
+            topic_id,
+            config,
+            clean=clean,
+            recovery_point=self._recovery_points.get(partition, 0),
+            start_offset=start_offset,
+            now_ms=self._clock.now_ms(),
+        )
+        if log.end_offset > log.recovery_point:
+            log.sync()  # what follows it in the journal must find it there after the next crash
+        for problem in log.report.problems:
+            log_lines.warning("%s", problem)
+        self._opened(log)
+        return log
+
+    def _opened(self, log: Log) -> None:
+        self._logs[log.partition] = log
+        self._unchecked.discard(log.directory)
+        self._note_offsets(log)
+
+    def _admit(self, partition: TopicPartition, topic_id: TopicId) -> bool:
+        """Whether the partition's directory is there. One that is another topic's is put aside."""
+        directory = str(partition)
+        found = topic_id_in(self._disk, directory)
+        if found == topic_id:
+            return True
+        if not self._disk.exists(directory):
+            return False
+        if found is None and self._recovery_points.get(partition, 0):
+            return True
+        renamed = rename_away(self._disk, self._random, directory, STRAY_SUFFIX)
+        self._disk.sync_directory("")
+        log_lines.warning("The directory %s is of another topic; it is now called %s.", directory, renamed)
+        return False
+
+    # Changing logs
+
+    def delete(self, partition: TopicPartition, topic_id: TopicId) -> None:
+        """The partition is gone: free its name now, and its room on the disk later."""
+        log = self._logs.pop(partition, None)
+        self._recovery_points.pop(partition, None)
+        if self._start_offsets.pop(partition, None) is not None:
+            self._stale_start_offsets.add(partition)
+        self._unchecked.discard(str(partition))
+        self.group_commit.remove(topic_id, partition.partition, log)
+        if log is None:
+            self._free_name(partition, None)
+        elif not self.group_commit.when_quiet(log, lambda: self._free_name(partition, log)):
+            self._leaving.add(partition)
+
+    def _free_name(self, partition: TopicPartition, log: Log | None) -> None:
+        self._leaving.discard(partition)
+        for segment in log.segments if log is not None else ():
+            segment.close()
+        if self._disk.exists(str(partition)):
+            directory = rename_away(self._disk, self._random, str(partition), DELETE_SUFFIX)
+            self.removals.add_tree(directory, self._clock.monotonic_ms())
+
+    def delete_records(self, log: Log, offset: int) -> None:
+        """The log starts at `offset` now; that is durable with the next commit."""
+        log.delete_records_before(offset)
+        self.group_commit.control(Kind.START_OFFSET, log, log.start_offset)
+
+    def truncate(self, log: Log, offset: int, then: Callable[[], None] | None = None) -> None:
+        """Cut the log with the next commit; `then` is called when that has happened. No appends until then."""
+
+        def apply() -> None:
+            log.truncate_to(offset)
+            if then is not None:
+                then()
+
+        self.group_commit.control(Kind.TRUNCATE, log, offset, apply)
+
+    def restart(self, log: Log, offset: int, then: Callable[[], None] | None = None) -> None:
+        """Empty the log with the next commit; it goes on at `offset`. No appends until then."""
+
+        def apply() -> None:
+            log.truncate_fully_and_start_at(offset)
+            if then is not None:
+                then()
+
+        self.group_commit.control(Kind.RESTART, log, offset, apply)
+
+    def retain(self, log: Log, *, high_watermark: int, now_ms: int) -> int:
+        """Let go of what retention says. Returns the number of segments."""
+        deleted = log.delete_old_segments(now_ms, high_watermark)
+        if deleted:
+            self.group_commit.control(Kind.START_OFFSET, log, log.start_offset)
+            self.removals.add_segments(deleted, self._clock.monotonic_ms())
+        return len(deleted)
+
+    def retention_pass(
+        self, known: Iterable[Known], high_watermark: Callable[[Log], int], *, slice_logs: int = 16
+    ) -> Iterator[int]:
+        """Retention for all logs, those too that nobody has opened. Yields after each slice, so that the loop can do
+        other things in between: the number of segments let go.
+        """
+        deleted = 0
+        for number, (partition, topic_id, config) in enumerate(known, 1):
+            if partition not in self._leaving:
+                deleted += self._retain_known(partition, topic_id, config, high_watermark)
+            if number % slice_logs == 0:
+                yield deleted
+                deleted = 0
+        yield deleted
+
+    def _retain_known(
+        self, partition: TopicPartition, topic_id: TopicId, config: LogConfig, high_watermark: Callable[[Log], int]
+    ) -> int:
+        was_open = partition in self._logs
+        was_clean = str(partition) not in self._unchecked
+        log = self.get(partition, topic_id, config)
+        now_ms = self._clock.now_ms()
+        deleted = self.retain(log, high_watermark=high_watermark(log) if was_open else log.end_offset, now_ms=now_ms)
+        log.expire_producers(now_ms, self._config.storage.producer_id_expiration_ms)
+        if not was_open and was_clean and not deleted:
+            del self._logs[partition]
+            for segment in log.segments:
+                segment.close()
+        return deleted
+
+    # In the background
+
+    def next_job(self) -> Job | None:
+        """What to do now: `job.run()` in a thread, then `job.finish()` here, which says what to run next. One at a
+        time. To be asked after commits, and now and then.
+        """
+        group = self.group_commit
+        if group.failure is not None:
+            return None
+        preparation = group.journal.preparation()
+        if preparation is not None:
+            return PrepareFile(group, preparation)
+        now_ms = self._clock.monotonic_ms()
+        if self._journal_sync_is_due(now_ms):
+            self._journal_sync_ms = now_ms
+            return SyncJournal(group)
+        if self._checkpoint_is_due(now_ms):
+            return self.checkpoint()
+        return self.removals.job(now_ms)
+
+    def checkpoint(self) -> Job | None:
+        """Sync all segments, so that the journal may forget what is in them."""
+        self._checkpoint_ms = self._clock.monotonic_ms()
+        return begin_checkpoint(self.group_commit, self._checkpoint_files)
+
+    def _journal_sync_is_due(self, now_ms: int) -> bool:
+        settings = self._config.journal
+        return (
+            settings.durability is Durability.INTERVAL
+            and now_ms - self._journal_sync_ms >= settings.sync_interval_ms
+            and self.group_commit.has_unsynced_files
+        )
+
+    def _checkpoint_is_due(self, now_ms: int) -> bool:
+        group, since_ms = self.group_commit, now_ms - self._checkpoint_ms
+        if group.journal.full_files:
+            return since_ms >= CHECKPOINT_PAUSE_MS
+        return bool(group.unsynced) and since_ms >= self._config.storage.recovery_checkpoint_interval_ms
+
+    def _checkpoint_files(self) -> list[Syncable]:
+        """What recovery must know of the logs once the journal says nothing of them any more."""
+        for log in self._logs.values():
+            self._note_offsets(log)
+        return [
+            DirectorySync(self._disk, ""),
+            OffsetsFile(self._disk, checkpoints.RECOVERY_POINTS, self._recovery_points),
+            OffsetsFile(self._disk, checkpoints.START_OFFSETS, self._start_offsets),
+        ]
+
+    def _note_offsets(self, log: Log) -> None:
+        self._recovery_points[log.partition] = log.recovery_point
+        if log.start_offset > log.segments[0].base_offset:
+            self._start_offsets[log.partition] = log.start_offset
+        else:
+            self._start_offsets.pop(log.partition, None)
+
+    # Looking and stopping
+
+    def strays(self, is_known: Callable[[TopicPartition], bool]) -> list[str]:
+        """Directories that belong to no partition that this node should have."""
+        return find_strays(self._disk, lambda partition: partition == METADATA or is_known(partition))
+
+    def close(self) -> None:
+        """Leave everything so that the next start has nothing to do. Without a commit or a job under way.
+
+        Raises DiskFailedError if that could not be: then the next start recovers, as after a crash.
+        """
+        if self.group_commit.failure is not None:
+            raise self.group_commit.failure
+        self.group_commit.commit()
+        try:
+            for log in self._logs.values():
+                log.close()
+            for target in self._checkpoint_files():
+                target.sync()
+            self._write_empty_block()
+            shutdown = CleanShutdown(journal=self.group_commit.journal.position, unchecked=frozenset(self._unchecked))
+            checkpoints.write_clean_shutdown(self._disk, shutdown)
+        except OSError as error:
+            raise DiskFailedError(f"Could not stop cleanly: {error}") from error
+        finally:
+            self.group_commit.journal.close()

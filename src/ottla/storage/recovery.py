@@ -1,0 +1,225 @@
+"""Making the logs what they were before a crash: the journal is replayed over what the segments hold.
+
+For each log the journal's entries are folded into a `History`: which batches it must have from which offset on, and
+where it ends. Then the log is opened and brought in line with it. Batches that the segments hold already are left as
+they are; where the two differ, the journal is right. What the segments hold beyond is cut off: it belongs to a commit
+that was not acknowledged. So the result depends on the journal alone, and recovering again gives the same.
+
+If a part of the journal that had been synced can't be read any more, that is different: what is missing there may be
+in the segments, so everything in them that is intact is kept, and the report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.protocol.records import iter_batches
+from ottla.storage.journal_format import Kind
+
+if TYPE_CHECKING:
+    from ottla.storage.journal_reader import JournalReader, LoggedEntry
+    from ottla.storage.log import Log
+    from ottla.types import TopicId
+
+_WRITE_BYTES = 4 << 20
+_NO_CUT = 2**63
+
+
+@dataclass(slots=True, kw_only=True)
+class RecoveryReport:
+    """What a start after a crash found and did."""
+
+    journal_blocks: int = 0
+    torn_blocks: int = 0
+    logs_checked: int = 0
+    logs_gone: int = 0
+    """Logs with entries in the journal that have been deleted since."""
+    batches_replayed: int = 0
+    bytes_replayed: int = 0
+    bytes_cut: int = 0
+    problems: list[str] = field(default_factory=list)
+    """What should not have been: damage, and what it cost. One sentence each."""
+
+    def sentences(self) -> list[str]:
+        """For people. Nothing if there was nothing to do."""
+        if not self.journal_blocks:
+            return self.problems
+        lines = [
+            f"The last stop was not a clean one: {self.journal_blocks} commits of the journal were checked against"
+            f" {self.logs_checked} logs."
+        ]
+        if self.batches_replayed:
+            lines.append(
+                f"{self.batches_replayed} batches ({self.bytes_replayed} bytes) were written back from the journal."
+            )
+        if self.bytes_cut:
+            lines.append(f"{self.bytes_cut} bytes at the ends of logs were cut off: they had not been acknowledged.")
+        if self.torn_blocks:
+            lines.append(f"{self.torn_blocks} commits were interrupted and had not been acknowledged.")
+        if self.logs_gone:
+            lines.append(f"Entries of {self.logs_gone} deleted logs were passed over.")
+        return lines + self.problems
+
+
+class History:
+    """What the journal says of one log."""
+
+    __slots__ = ("appends", "end", "low", "replaced", "start_offset")
+
+    def __init__(self) -> None:
+        self.appends: list[tuple[LoggedEntry, int]] = []
+        """Entries with batches, and the offset from which on their batches have been truncated away."""
+        self.end: int | None = None
+        """Where the log ended before `appends`; None if nothing says."""
+        self.low = _NO_CUT
+        """The lowest offset at which the log was changed."""
+        self.start_offset = 0
+        self.replaced = False
+        """Whether the log was emptied or deleted: what the segments hold counts only if it starts at `start_offset`."""
+
+    @property
+    def says_nothing_of_records(self) -> bool:
+        return self.end is None
+
+    def note(self, entry: LoggedEntry) -> None:
+        """The next entry of this log, in the order of commits."""
+        match entry.kind:
+            case Kind.APPEND:
+                self._cut(entry.offset)
+                self.appends.append((entry, _NO_CUT))
+            case Kind.TRUNCATE:
+                self._cut(entry.offset)
+            case Kind.SYNCED:
+                self.appends.clear()
+                self.end = entry.offset
+                self.low = min(self.low, entry.offset)
+            case Kind.START_OFFSET:
+                self.start_offset = max(self.start_offset, entry.offset)
+            case Kind.RESTART | Kind.REMOVED:
+                self.appends.clear()
+                self.end = self.start_offset = entry.offset
+                self.low = 0
+                self.replaced = True
+
+    def _cut(self, offset: int) -> None:
+        while self.appends and self.appends[-1][0].offset >= offset:
+            self.appends.pop()
+        if self.appends:
+            entry, upto = self.appends[-1]
+            self.appends[-1] = entry, min(upto, offset)
+        self.end = offset if self.end is None else min(self.end, offset)
+        self.low = min(self.low, offset)
+
+
+def read_histories(reader: JournalReader) -> dict[tuple[TopicId, int], History]:
+    """By topic id and partition: everything that the journal says."""
+    histories: dict[tuple[TopicId, int], History] = {}
+    for entry in reader.entries():
+        key = entry.topic_id, entry.partition
+        history = histories.get(key)
+        if history is None:
+            history = histories[key] = History()
+        history.note(entry)
+    return histories
+
+
+class LogRecovery:
+    """Brings one log, opened as after a crash, in line with its history."""
+
+    def __init__(self, log: Log, history: History, reader: JournalReader, report: RecoveryReport) -> None:
+        self._log = log
+        self._history = history
+        self._reader = reader
+        self._report = report
+        self._end = history.end
+        """Where the log must end; None where damage keeps us from knowing."""
+
+    def run(self, start_offset: int) -> None:
+        """`start_offset` is where the log begins, once it has its records again. Everything is synced afterwards."""
+        log, history = self._log, self._history
+        self._report.logs_checked += 1
+        self._report.bytes_cut += log.report.bytes_cut
+        if history.replaced and log.segments[0].base_offset != history.start_offset:
+            log.truncate_fully_and_start_at(history.start_offset)
+        for entry, upto in history.appends:
+            self._replay(entry, upto)
+        log.write_pending()
+        self._cut_surplus()
+        if start_offset > log.end_offset:
+            log.truncate_fully_and_start_at(start_offset)
+        else:
+            log.delete_records_before(start_offset)
+        log.sync()
+
+    def _replay(self, entry: LoggedEntry, upto: int) -> None:
+        log = self._log
+        if not entry.intact:
+            self._end = None
+            return
+        data = _below(self._reader.data(entry), upto)
+        if not data or (not log.pending and _holds(log, entry.offset, data)):
+            self._end = _end_offset(data) if data else self._end
+            return
+        if log.end_offset > entry.offset:
+            log.write_pending()
+            log.truncate_to(entry.offset)
+        if log.end_offset < entry.offset:
+            self._report.problems.append(
+                f"{log.partition}: offsets {log.end_offset} to {entry.offset - 1} are lost: they were in a part of the"
+                " journal that is damaged."
+            )
+        log.append_as_follower(data)
+        self._end = log.end_offset
+        self._report.batches_replayed += sum(1 for _ in iter_batches(data))
+        self._report.bytes_replayed += len(data)
+        if log.pending_bytes > _WRITE_BYTES:
+            log.write_pending()
+
+    def _cut_surplus(self) -> None:
+        log = self._log
+        if self._end is None or self._reader.hides_entries or log.end_offset <= self._end:
+            return
+        before = log.size_bytes
+        log.truncate_to(self._end)
+        self._report.bytes_cut += before - log.size_bytes
+
+
+def _below(data: bytes, upto: int) -> bytes:
+    """The batches that end below `upto`."""
+    if upto == _NO_CUT:
+        return data
+    size = 0
+    for batch in iter_batches(data):
+        if batch.last_offset >= upto:
+            break
+        size += batch.size_bytes
+    return data[:size]
+
+
+def _end_offset(data: bytes) -> int:
+    *_, last = iter_batches(data)
+    return last.last_offset + 1
+
+
+def _holds(log: Log, offset: int, data: bytes) -> bool:
+    """Whether the segments hold exactly these batches from `offset` on."""
+    at = 0
+    for found in _pieces(log, offset, len(data)):
+        if data[at : at + len(found)] != found:
+            return False
+        at += len(found)
+    return at == len(data)
+
+
+def _pieces(log: Log, offset: int, size: int) -> Iterator[bytes]:
+    """What the log holds from `offset` on, one segment's part after the other, at most `size` bytes in all."""
+    while size and log.start_offset <= offset < log.written_offset:
+        found = log.read(offset, size, upto_offset=log.written_offset, min_one_batch=False)
+        if not found:
+            return
+        yield found
+        size -= len(found)
+        if size:
+            offset = max((batch.last_offset + 1 for batch in iter_batches(found)), default=log.written_offset)

@@ -1,0 +1,62 @@
+"""Files that are no longer part of any log, waiting to be removed.
+
+They stay for `file.delete.delay.ms`, so that a read that is under way can end. Removing is done in the background,
+since giving back a large file takes the file system its time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.ports import Disk
+    from ottla.storage.retention import DeletedSegment
+
+log_lines = logging.getLogger(__name__)
+
+REMOVALS_PER_JOB = 16
+
+Remove = Callable[[], None]
+
+
+class Removals:
+    """Ordered by when they are due, since all wait equally long."""
+
+    def __init__(self, disk: Disk, delay_ms: int) -> None:
+        self._disk = disk
+        self._delay_ms = delay_ms
+        self._waiting: deque[tuple[int, Remove]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add_tree(self, directory: str, now_ms: int) -> None:
+        self._waiting.append((now_ms + self._delay_ms, lambda: self._disk.remove_tree(directory)))
+
+    def add_segments(self, segments: Sequence[DeletedSegment], now_ms: int) -> None:
+        self._waiting.extend((now_ms + self._delay_ms, segment.remove) for segment in segments)
+
+    def job(self, now_ms: int) -> RemovalJob | None:
+        """Some of those that are due."""
+        due: list[Remove] = []
+        while self._waiting and self._waiting[0][0] <= now_ms and len(due) < REMOVALS_PER_JOB:
+            due.append(self._waiting.popleft()[1])
+        return RemovalJob(due) if due else None
+
+
+class RemovalJob:
+    def __init__(self, removals: list[Remove]) -> None:
+        self._removals = removals
+
+    def run(self) -> None:
+        for remove in self._removals:
+            try:
+                remove()
+            except OSError as error:
+                log_lines.warning("Could not remove a file that is no longer needed: %s", error)
+
+    def finish(self) -> None:
+        """Nothing is left to do."""
