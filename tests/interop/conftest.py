@@ -28,7 +28,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return
     directory: Path = tmp_path_factory.mktemp("node")
     node = NodeProcess(directory, "--set", "group.initial.rebalance.delay.ms=0")
-    with node.start():
+    with node:
         yield node.bootstrap
         assert node.alive(), node.log()
         assert node.stop() == 0, node.log()
