@@ -46,13 +46,14 @@ class Deferred(Token, Generic[T]):
 
     def complete(self, value: T) -> None:
         self.value = value
-        self._finish()
+        self.done = True
+        listener = self._listener
+        if listener is not None:
+            self._listener = None
+            listener(self)
 
     def fail(self, error: BrokerError) -> None:
         self.error = error
-        self._finish()
-
-    def _finish(self) -> None:
         self.done = True
         listener = self._listener
         if listener is not None:

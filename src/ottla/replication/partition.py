@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.errors import BrokerError, ErrorCode, invariant
 
 if TYPE_CHECKING:
-    from ottla.ports import Bytes
-    from ottla.storage.log import Log, Origin
+    from ottla.storage.log import Log
     from ottla.types import TopicId
 
 NO_EPOCH = -1
@@ -41,10 +40,6 @@ class Partition:
         self.log = log
         self.high_watermark = log.durable_offset
         self.waiters: set[Waiter] = set()
-
-    def append(self, records: Bytes, *, now_ms: int, origin: Origin) -> int:
-        """The base offset that the batch was given. Durable only after the next commit."""
-        return self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin)
 
     def on_durable(self, size_bytes: int) -> None:
         """A commit has covered `size_bytes` more of the log: let readers see them."""

@@ -69,30 +69,36 @@ class Committer:
         self._running = False
         self._idle: asyncio.Future[None] | None = None
         self.failed: DiskFailedError | None = None
+        self.on_commit: Callable[[], None] = _nothing
+        """Called after every commit."""
 
     def append(self, partition: Partition, records: Any, *, now_ms: int, origin: Origin) -> int:
         """Append to a partition's log and see that the next commit covers it."""
         if self.failed is not None:
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failed))
-        base_offset = partition.append(records, now_ms=now_ms, origin=origin)
+        base_offset = partition.log.append_as_leader(
+            records, leader_epoch=partition.leader_epoch, now_ms=now_ms, origin=origin
+        )
         touched = self._touched
         before = touched.get(partition)
         if before is None:
             self._group.add(partition.log)
             touched[partition] = len(records)
-            self._schedule()
+            self.commit_soon()
         else:
             touched[partition] = before + len(records)
         return base_offset
 
     def delete_records_before(self, partition: Partition, offset: int) -> int:
-        """Move the log's start forward, with the next commit. Returns where it will be."""
+        """Move the log's start forward; durable with the next commit. Returns where it is."""
         log = partition.log
-        self._group.control(Kind.START_OFFSET, log, offset, lambda: log.delete_records_before(offset))
-        self._schedule()
-        return max(offset, log.start_offset)
+        log.delete_records_before(offset)
+        self._group.control(Kind.START_OFFSET, log, log.start_offset)
+        self.commit_soon()
+        return log.start_offset
 
-    def _schedule(self) -> None:
+    def commit_soon(self) -> None:
+        """Commit at the end of this turn of the loop: something has changed."""
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._commit)
@@ -173,6 +179,7 @@ class Committer:
         for deferred, answer, _ in answers:
             deferred.complete(answer)
         self._tell_idle()
+        self.on_commit()
 
     def _fail(self, commit: Commit, error: DiskFailedError, touched: dict[Partition, int], answers: list[Any]) -> None:
         """Nothing of this commit may be acknowledged, nor anything that was appended on top of it meanwhile.
@@ -199,3 +206,7 @@ class Committer:
         if self._idle is not None and not self._scheduled and not self._running:
             idle, self._idle = self._idle, None
             idle.set_result(None)
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

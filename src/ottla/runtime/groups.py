@@ -1,8 +1,8 @@
 """The group coordinators of this node: one shard per partition of `__consumer_offsets`, loaded from it.
 
-A partition that was never written to has no groups and is ready at once. The others are loaded in the background after a
-start, a piece at a time so that other clients are served meanwhile; until then their groups answer that the coordinator
-is loading, which clients retry by themselves.
+A partition that was never written to has no groups and is ready at once. The others are loaded in the background
+after a start, a piece at a time so that other clients are served meanwhile; until then their groups answer that the
+coordinator is loading, which clients retry by themselves.
 """
 
 from __future__ import annotations

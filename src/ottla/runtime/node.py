@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from ottla.config import BrokerConfig, LogConfig
@@ -43,6 +44,8 @@ from ottla.runtime.timers import Timers
 from ottla.runtime.upkeep import Upkeep
 from ottla.services import Deferred
 from ottla.storage.log_manager import LogManager
+from ottla.storage.recovery import RecoveryReport
+from ottla.types import TopicId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -125,11 +128,31 @@ class Node:
             timers=self._timers,
         )
         self._metadata.load()
-        self._logs.recover(self._metadata.image)
+        self._report(self._logs.recover(self._find_partition))
         self._wire()
         await self._register()
         self.groups.start()
         self._upkeep.start()
+
+    def _find_partition(self, topic_id: TopicId, index: int) -> tuple[TopicPartition, LogConfig] | None:
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None or index not in topic.partitions:
+            return None
+        return TopicPartition(topic.name, index), self._log_config(topic.name)
+
+    def _known_partitions(self) -> Iterator[tuple[TopicPartition, TopicId, LogConfig]]:
+        for topic in self.image.topics.values():
+            config = self._log_config(topic.name)
+            for index in topic.partitions:
+                yield TopicPartition(topic.name, index), topic.topic_id, config
+
+    def _report(self, report: RecoveryReport) -> None:
+        for sentence in report.sentences():
+            log.warning("recovery: %s", sentence)
+        for directory in self._logs.strays(
+            lambda known: self.image.partition(known.topic, known.partition) is not None
+        ):
+            log.warning("the directory %s belongs to no partition of this node", directory)
 
     def _wire(self) -> None:
         self.partitions = Partitions(logs=self._logs, image=lambda: self._metadata.image, log_config=self._log_config)
@@ -158,7 +181,11 @@ class Node:
             timers=self._timers,
             loop=self._loop,
             executor=self._upkeep_threads,
+            known=self._known_partitions,
+            high_watermark=self.partitions.high_watermark,
+            changed=self.committer.commit_soon,
         )
+        self.committer.on_commit = self._upkeep.look
         self.quotas.update(self.image)
         self._metadata.listen(self._on_change)
 
@@ -217,8 +244,8 @@ class Node:
         """Everything that was acknowledged is on disk, and the next start has nothing to recover."""
         await self._server.close()
         await self.groups.close()
-        await self._upkeep.stop()
         await self.committer.drain()
+        await self._upkeep.stop()
         self._metadata.close()
         self._timers.close()
         self._logs.close()

@@ -16,6 +16,7 @@ from ottla.types import TopicPartition
 if TYPE_CHECKING:
     from ottla.config import LogConfig
     from ottla.metadata.image import MetadataImage, TopicImage
+    from ottla.storage.log import Log
     from ottla.storage.log_manager import LogManager
     from ottla.types import TopicId
 
@@ -52,6 +53,12 @@ class Partitions:
     def opened(self) -> Iterator[Partition]:
         for of_topic in self._open.values():
             yield from of_topic.values()
+
+    def high_watermark(self, log: Log) -> int:
+        """Of the partition that a log belongs to."""
+        topic, index = log.partition
+        partition = self._open.get(topic, {}).get(index)
+        return log.durable_offset if partition is None else partition.high_watermark
 
     def _first_use(self, topic: TopicImage | None, index: int) -> Partition:
         registration = None if topic is None else topic.partitions.get(index)

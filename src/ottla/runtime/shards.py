@@ -58,8 +58,9 @@ class ShardRuntime(Generic[S, R]):
         on_lost: Callable[[], None],
         on_replayed: Callable[[], Callable[[], None]] | None = None,
     ) -> None:
-        """`on_replayed` is called when records have been replayed; what it returns, when those are durable. `on_lost` is
-        called when the disk failed: the shard then knows more than its log, and must be built again from it.
+        """`on_replayed` is called when records have been replayed; what it returns, when those are durable.
+
+        `on_lost` is called when the disk failed: the shard then knows more than its log, and must be built again.
         """
         self.shard = shard
         self._partition = partition
