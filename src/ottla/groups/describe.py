@@ -8,7 +8,6 @@ from ottla.groups.roster import Member
 from ottla.groups.states import GroupState
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.protocol.messages.list_groups import ListedGroup
-from ottla.protocol.primitives import INT32_MIN
 
 GROUP_TYPE = "classic"
 
@@ -16,11 +15,7 @@ NOT_FOUND_SINCE = 6
 """DescribeGroups version from which a group that is not there is an error (KIP-1043); before, it is a dead group."""
 
 
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""What may be done to a group, as bits of Kafka's ACL operations: read, delete, describe, and both for its configs."""
-
-
-def described(group: Group, *, with_operations: bool) -> DescribedGroup:
+def described(group: Group, authorized_operations: int) -> DescribedGroup:
     """Protocol and subscriptions are shown of a stable group only: while it rebalances they are not settled."""
     protocol = group.protocol if group.state is GroupState.STABLE else None
     return DescribedGroup(
@@ -29,7 +24,7 @@ def described(group: Group, *, with_operations: bool) -> DescribedGroup:
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
         members=[_described_member(member, protocol) for member in group.roster],
-        authorized_operations=GROUP_OPERATIONS if with_operations else INT32_MIN,
+        authorized_operations=authorized_operations,
     )
 
 

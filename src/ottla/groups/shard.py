@@ -39,6 +39,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.primitives import INT32_MIN
 from ottla.replicated import Result, Token
 
 TOMBSTONES_PER_TICK_MAX = 1_000
@@ -198,12 +199,12 @@ class GroupShard:
         return [describe.listed(group) for group in self._groups.values() if describe.matches(group, states, types)]
 
     def describe_group(
-        self, group_id: str, caller: Caller, *, with_operations: bool = False
+        self, group_id: str, caller: Caller, authorized_operations: int = INT32_MIN
     ) -> Result[GroupRecord, DescribedGroup]:
         group = self._groups.get(group_id)
         if group is None:
             return Result(response=describe.described_as_missing(group_id, caller.api_version))
-        return Result(response=describe.described(group, with_operations=with_operations))
+        return Result(response=describe.described(group, authorized_operations))
 
     def delete_group(self, group_id: str) -> Result[GroupRecord, DeletableGroupResult]:
         group = self._groups.get(group_id)
