@@ -34,12 +34,14 @@ class Deferred(Token, Generic[T]):
     answer hundreds of requests without a trip through the event loop for each.
     """
 
-    __slots__ = ("_listener", "done", "error", "on_abandon", "value")
+    __slots__ = ("_listener", "done", "error", "on_abandon", "place", "value")
 
     def __init__(self) -> None:
         self.done = False
         self.on_abandon: Callable[[], None] | None = None
         """Called when nobody waits for the answer any more, by whoever holds things for it."""
+        self.place: Any = None
+        """Whoever waits may note here what the answer is for."""
         self.value: T | None = None
         self.error: BrokerError | None = None
         self._listener: Callable[[Deferred[T]], None] | None = None

@@ -21,7 +21,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.errors import BrokerError, ProtocolError
-from ottla.protocol.framing import skip_tagged_fields
+from ottla.protocol.framing import FLEXIBLE_RESPONSE_HEADER, FRAME_SIZE, RESPONSE_HEADER, skip_tagged_fields
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.schema import Response
 from ottla.runtime.dispatch import Chunk, Route, server_error
 from ottla.services import Deferred, RequestContext
 
@@ -35,13 +37,10 @@ GROWTH_BYTES_MIN = 64 * 1024
 JOIN_BYTES_MAX = 32 * 1024
 """Answers up to this size are joined into one buffer: cheaper than many small pieces in a writev."""
 
-FRAME_SIZE = struct.Struct(">i")
-REQUEST_HEADER = struct.Struct(">hhih")
-"""API key, version, correlation id, and the length of the client id."""
-REQUEST_HEADER_BYTES_MIN = 8
-CLIENT_ID_AT = REQUEST_HEADER.size
-RESPONSE_HEADER = struct.Struct(">ii")
-FLEXIBLE_RESPONSE_HEADER = struct.Struct(">iiB")
+FRAME_START = struct.Struct(">ihhih")
+"""The frame's size, then of the request: API key, version, correlation id, and the length of the client id."""
+CLIENT_ID_AT = FRAME_START.size
+REQUEST_BYTES_MIN = CLIENT_ID_AT - FRAME_SIZE.size
 
 
 # Why a connection is not read: bits of `Connection.held`. Plain numbers: an IntFlag costs a microsecond a request.
@@ -52,39 +51,24 @@ QUOTA = 4
 CLOSING = 8
 
 
-class Place:
-    """An answer's place in line."""
-
-    __slots__ = ("answer", "connection", "correlation_id", "deferred", "ready", "route")
-
-    def __init__(self, connection: Connection, route: Route, correlation_id: int) -> None:
-        self.deferred: Deferred[Any] | None = None
-        self.connection = connection
-        self.route = route
-        self.correlation_id = correlation_id
-        self.answer: Any = None
-        self.ready = False
-
-    def on_done(self, deferred: Deferred[Any]) -> None:
-        self.ready = True
-        self.answer = deferred.value if deferred.error is None else self.route.failure(deferred.error)
-        connection = self.connection
-        if connection.line and connection.line[0] is self:
-            connection.advance_line()
-
-
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
+        "_answered",
         "_client_id_bytes",
         "_filled",
+        "_frame_bytes_max",
+        "_now_ms",
         "_own",
+        "_queued_max",
+        "_routes",
         "_server",
         "_transport",
         "context",
         "held",
-        "last_read_at",
         "line",
+        "silent_since",
         "unsent_bytes",
+        "was_read",
     )
 
     def __init__(self, server: Server) -> None:
@@ -93,9 +77,17 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes of frames that are not complete, or that wait while the connection is held."""
         self._filled = 0
         self._client_id_bytes: bytes | None = None
-        self.line: deque[Place] = deque()
+        self._frame_bytes_max = server.limits.frame_size_bytes_max
+        self._queued_max = server.limits.requests_queued_max
+        self._routes = server.router.routes
+        self._now_ms = server.clock.now_ms
+        self._answered = self._on_answered
+        self.line: deque[Deferred[Any]] = deque()
+        """Answers that are not sent yet, in the order of their requests; each knows its route and correlation id."""
         self.held = NOT_HELD
-        self.last_read_at = 0.0
+        self.was_read = True
+        """Set by every read; whoever looks for silent connections unsets it."""
+        self.silent_since = 0.0
         self.unsent_bytes = 0
         """What was written and not taken, counted while the client is slow."""
 
@@ -116,15 +108,13 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=self._server.limits.send_buffer_bytes_max)
         peer = transport.get_extra_info("peername")
         self.context = RequestContext(self._server.services, peer[0] if peer else "")
-        self.last_read_at = self._server.loop.time()
         self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.held |= CLOSING
         self._server.closed(self)
-        for place in self.line:
-            if place.deferred is not None:
-                place.deferred.abandon()
+        for waiting in self.line:
+            waiting.abandon()
         self.line.clear()
         self._own = None
 
@@ -140,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
         return memoryview(own)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_read_at = self._server.loop.time()
+        self.was_read = True
         self._filled += nbytes
         try:
             if self._own is None:
@@ -185,72 +175,93 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self, view: memoryview, filled: int) -> None:
         """Serve the complete frames in `view[:filled]` and keep what is left."""
         at = 0
-        while filled - at >= 4 and not self.held:
-            end = at + 4 + self._frame_size(view, at)
+        while filled - at >= CLIENT_ID_AT and not self.held:
+            size, api_key, api_version, correlation_id, client_id_size = FRAME_START.unpack_from(view, at)
+            if not REQUEST_BYTES_MIN <= size <= self._frame_bytes_max:
+                raise self._bad_size(size)
+            end = at + 4 + size
             if end > filled:
                 break
-            self._serve_frame(view[at + 4 : end])
+            self._serve_frame(view[at:end], api_key, api_version, correlation_id, client_id_size)
             at = end
-        self._filled = filled - at
-        self._own = bytearray(view[at:filled]) if self._filled else None
+        self._filled = left = filled - at
+        self._own = None
+        if left:
+            self._own = bytearray(view[at:filled])
+            if left >= FRAME_SIZE.size:
+                self._frame_size(self._own, 0)
 
     def _frame_size(self, buffer: memoryview | bytearray, at: int) -> int:
         size: int = FRAME_SIZE.unpack_from(buffer, at)[0]
-        if not REQUEST_HEADER_BYTES_MIN <= size <= self._server.limits.frame_size_bytes_max:
-            raise ProtocolError(f"a frame of {size} bytes is not between {REQUEST_HEADER_BYTES_MIN} and the limit")
+        if not REQUEST_BYTES_MIN <= size <= self._frame_bytes_max:
+            raise self._bad_size(size)
         return size
+
+    def _bad_size(self, size: int) -> ProtocolError:
+        return ProtocolError(
+            f"a request of {size} bytes is not between {REQUEST_BYTES_MIN} and {self._frame_bytes_max}"
+        )
 
     # Serving.
 
-    def _serve_frame(self, frame: memoryview) -> None:
-        if len(frame) < CLIENT_ID_AT:
-            raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
-        api_key, api_version, correlation_id, client_id_size = REQUEST_HEADER.unpack_from(frame)
-        router = self._server.router
-        try:
-            route = router.route(api_key, api_version)
-        except ProtocolError:
-            if api_key != 18:
-                raise
-            self._answer(router.unsupported_version_route(), correlation_id, self._server.unsupported_api_versions())
-            return
-        body_at = CLIENT_ID_AT + client_id_size if client_id_size > 0 else CLIENT_ID_AT
+    def _serve_frame(
+        self, frame: memoryview, api_key: int, api_version: int, correlation_id: int, client_id_size: int
+    ) -> None:
+        route = self._routes.get(api_key << 16 | api_version)
+        if route is None:
+            route = self._route(api_key, api_version, correlation_id)
+            if route is None:
+                return
         context = self.context
-        if client_id_size >= 0:
-            client_id = bytes(frame[CLIENT_ID_AT:body_at])
+        body_at = CLIENT_ID_AT
+        if client_id_size > 0:
+            body_at += client_id_size
+            client_id = frame[CLIENT_ID_AT:body_at]
             if client_id != self._client_id_bytes:
-                self._client_id_bytes = client_id
-                context.client_id = client_id.decode("utf-8", "replace")
+                self._client_id_bytes = bytes(client_id)
+                context.client_id = str(client_id, "utf-8", "replace")
         if route.flexible_request:
             body_at = skip_tagged_fields(frame, body_at)
         request, _ = route.decode(frame, body_at)  # bytes that are left over are let pass: librdkafka sends some
         context.api_version = api_version
-        context.now_ms = self._server.clock.now_ms()
+        context.now_ms = self._now_ms()
         try:
             answer = route.handler(request, context)
-        except BrokerError as error:
-            answer = self._failure(route, error)
         except ProtocolError:
             raise
         except Exception as error:
-            answer = self._failure(route, server_error(route, error))
+            answer = self._failure(route, error)
         if answer is None:
             return
+        line = self.line
         if isinstance(answer, Deferred):
-            place = Place(self, route, correlation_id)
-            place.deferred = answer
-            self.line.append(place)
-            answer.on_done(place.on_done)
-            if len(self.line) >= self._server.limits.requests_queued_max:
+            answer.place = (route, correlation_id)
+            line.append(answer)
+            answer.on_done(self._answered)
+            if len(line) >= self._queued_max:
                 self.hold(ANSWERS_WAIT)
-        elif self.line:
-            place = Place(self, route, correlation_id)
-            place.answer, place.ready = answer, True
-            self.line.append(place)
+        elif line:
+            ready: Deferred[Any] = Deferred()
+            ready.place = (route, correlation_id)
+            ready.complete(answer)
+            line.append(ready)
         else:
             self._answer(route, correlation_id, answer)
 
-    def _failure(self, route: Route, error: BrokerError) -> Any:
+    def _route(self, api_key: int, api_version: int, correlation_id: int) -> Route | None:
+        """The route of a request that this connection's node sees for the first time; None if it is answered."""
+        router = self._server.router
+        try:
+            return router.resolve(api_key, api_version)
+        except ProtocolError:
+            if api_key != ApiVersionsRequest.api_key:
+                raise
+            self._answer(router.unsupported_version_route(), correlation_id, self._server.unsupported_api_versions())
+            return None
+
+    def _failure(self, route: Route, error: Exception) -> Response:
+        if not isinstance(error, BrokerError):
+            error = server_error(route, error)
         answer = route.failure(error)
         if answer is None:
             raise ProtocolError(f"{route.request.__name__} failed ({error}), and its answer has no place to say so")
@@ -258,16 +269,21 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answering.
 
-    def advance_line(self) -> None:
+    def _on_answered(self, deferred: Deferred[Any]) -> None:
         """Send the answers at the head of the line that are ready."""
         line = self.line
-        while line and line[0].ready:
-            place = line.popleft()
-            if place.answer is None:
-                self.close(f"{place.route.request.__name__} failed, and its answer has no place to say so")
+        if not line or line[0] is not deferred:
+            return
+        while line and line[0].done:
+            ready = line.popleft()
+            route, correlation_id = ready.place
+            try:
+                answer = ready.value if ready.error is None else self._failure(route, ready.error)
+            except ProtocolError as error:
+                self.close(str(error))
                 return
-            self._answer(place.route, place.correlation_id, place.answer)
-        if self.held & ANSWERS_WAIT and len(line) <= self._server.limits.requests_queued_max // 2:
+            self._answer(route, correlation_id, answer)
+        if self.held & ANSWERS_WAIT and len(line) <= self._queued_max // 2:
             self.release(ANSWERS_WAIT)
 
     def _answer(self, route: Route, correlation_id: int, answer: Any) -> None:

@@ -54,21 +54,18 @@ class Router:
 
     def __init__(self, apis: Mapping[int, Api]) -> None:
         self._apis = apis
-        self._routes: dict[int, Route] = {}
+        self.routes: dict[int, Route] = {}
+        """By API key << 16 | version; those that were resolved so far."""
 
-    def route(self, api_key: int, api_version: int) -> Route:
+    def resolve(self, api_key: int, api_version: int) -> Route:
         """Raises ProtocolError for an API or a version that this node does not serve."""
-        found = self._routes.get(api_key << 16 | api_version)
-        return found if found is not None else self._resolve(api_key, api_version)
-
-    def _resolve(self, api_key: int, api_version: int) -> Route:
         api = self._apis.get(api_key)
         if api is None:
             raise ProtocolError(f"API {api_key} is not served")
         low, high = api.versions
         if not low <= api_version <= high:
             raise ProtocolError(f"{api.request.__name__} version {api_version} is not served ({low} to {high} are)")
-        route = self._routes[api_key << 16 | api_version] = Route(
+        route = self.routes[api_key << 16 | api_version] = Route(
             request=api.request,
             api_key=api_key,
             api_version=api_version,
@@ -82,7 +79,7 @@ class Router:
 
     def unsupported_version_route(self) -> Route:
         """A client that asks for ApiVersions in a version of the future is answered in version 0 (KIP-511)."""
-        return self.route(ApiVersionsRequest.api_key, 0)
+        return self.resolve(ApiVersionsRequest.api_key, 0)
 
 
 def server_error(route: Route, error: Exception) -> BrokerError:

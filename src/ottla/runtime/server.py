@@ -91,9 +91,14 @@ class Server:
         return max(1_000, self.limits.connection_idle_ms / 10)
 
     def _close_idle(self) -> None:
-        before = self.loop.time() - self.limits.connection_idle_ms / 1000
-        for connection in [c for c in self.connections if c.last_read_at < before and not c.line]:
-            connection.close("it was silent for too long")
+        now = self.loop.time()
+        silent_for = self.limits.connection_idle_ms / 1000
+        for connection in tuple(self.connections):
+            if connection.was_read or connection.line:
+                connection.was_read = False
+                connection.silent_since = now
+            elif now - connection.silent_since >= silent_for:
+                connection.close("it was silent for too long")
         self.timers.after_ms(self._idle_check_ms(), self._close_idle)
 
     async def close(self) -> None:
