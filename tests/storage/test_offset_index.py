@@ -34,12 +34,13 @@ def test_nothing_is_written_before_it_is_flushed() -> None:
     assert not disk.exists("i")
 
 
-def test_a_full_page_is_written_by_itself() -> None:
-    disk = CrashingDisk()
-    index = index_of(*((101 + n, 10 + n) for n in range(PAGE_ENTRIES)), disk=disk)
+def test_the_backlog_is_what_is_not_written() -> None:
+    index = index_of((105, 10), (110, 20))
+    assert (len(index), index.backlog) == (2, 2)
 
-    assert disk.size("i") == PAGE_ENTRIES * 8
-    assert len(index) == PAGE_ENTRIES
+    index.flush()
+
+    assert (len(index), index.backlog) == (2, 0)
 
 
 def test_an_offset_that_does_not_fit_is_refused() -> None:
@@ -82,7 +83,7 @@ def test_lookup_over_many_pages_after_a_restart() -> None:
 
 def test_a_reader_that_goes_on_reads_a_page_once() -> None:
     disk = CrashingDisk()
-    index_of(*((101 + n, 10 + n) for n in range(4 * PAGE_ENTRIES)), disk=disk)
+    index_of(*((101 + n, 10 + n) for n in range(4 * PAGE_ENTRIES)), disk=disk).flush()
     index = OffsetIndex(disk, "i", 100)
     index.lookup(1200)
     reads = disk.counters.reads

@@ -35,7 +35,8 @@ class IndexFile:
             self.is_new = True
 
     def read(self, first: int, count: int) -> bytes:
-        """The bytes of `count` entries from number `first` on."""
+        """The bytes of `count` entries from number `first` on, or of as many as there are."""
+        count = min(count, self.count - first)
         return self.opened().pread(count * self.entry_bytes, first * self.entry_bytes)
 
     def append(self, entries: bytes) -> None:

@@ -245,6 +245,7 @@ class _Recovery:
                 self._drop_from(number, f"the one before it ends at {self._end_offset}")
                 break
             self._end_offset = segment.base_offset
+            segment.unsynced = True  # intact is not synced: it may have come from the page cache
             if not self._recover_segment(segment):
                 self._drop_from(number + 1, "")
                 break

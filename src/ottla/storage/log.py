@@ -254,16 +254,24 @@ class Log(LogAppends):
 
     def take_dirty_files(self) -> list[Syncable]:
         """What to sync, in this order, so that everything below `written_offset` is in the segment files for good."""
+        if not self._has_directory:
+            return []
         # The segment that ends at the recovery point is in it: it may have been sealed since.
         first = self._number(self.recovery_point - 1)
         targets: list[Syncable] = []
-        self._debts = []
+        # Writes first: if the disk has no room for them, nothing that must be synced has been taken yet.
         for segment in self.segments[first:]:
             segment.flush_indexes()
+        if self._active.position - self._snapshot_position >= _SNAPSHOT_EVERY_BYTES:
+            self._write_snapshot()
+        self._debts = []
+        for segment in self.segments[first:]:
             targets += segment.take_unsynced()
             self._names_unsynced |= segment.take_new_names()
-        if self._active.position - self._snapshot_position >= _SNAPSHOT_EVERY_BYTES:
-            targets.append(self._write_snapshot())
+        targets += self.snapshots.take_unsynced()
+        if self._new_metadata is not None:
+            targets.append(FileSync(self._new_metadata, and_close=True))
+            self._new_metadata = None
         if self._epochs is not None and self._epochs.changed:
             self._epochs.changed = False
             targets.append(ReplaceFile(self.disk, f"{self.directory}/{names.LEADER_EPOCHS}", self._epochs.encode()))
@@ -273,12 +281,11 @@ class Log(LogAppends):
             targets += name_syncs(self.disk, self.directory)
         return targets
 
-    def _write_snapshot(self) -> Syncable:
-        file = self.snapshots.write(self.end_offset, self.producers)
+    def _write_snapshot(self) -> None:
+        self.snapshots.write(self.end_offset, self.producers)
         self._snapshot_position = self._active.position
         self.snapshots.remove_superseded({segment.base_offset for segment in self.segments})
         self._names_unsynced = True
-        return FileSync(file)
 
     def synced_upto(self, offset: int) -> None:
         """What `take_dirty_files` returned is synced; `offset` is what `written_offset` was then."""
@@ -322,7 +329,7 @@ class Log(LogAppends):
         self.write_pending()
         if self.snapshots.latest != self.end_offset and self._has_directory and self._active.size_bytes:
             self._active.seal()
-            self._write_snapshot().sync()
+            self._write_snapshot()
         self.sync()
         for segment in self.segments:
             segment.close()

@@ -7,6 +7,7 @@ compares numbers; everything that is rare is in a function of its own, reached w
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
@@ -152,7 +153,9 @@ class LogAppends(LogState):
         while len(view) - at >= RECORDS_AT:
             length = _unpack_header(view, at)[1]
             end = at + length + LENGTH_OVERHEAD_BYTES
-            if length >= LENGTH_BYTES_MIN and end > len(view):
+            if length < LENGTH_BYTES_MIN:
+                raise CorruptBatchError(f"{self.partition}: a batch can't have length {length}")
+            if end > len(view):
                 return
             self._append_accepted(view[at:end], now_ms or self._clock_ms)
             at = end
@@ -293,6 +296,8 @@ class LogAppends(LogState):
             segment.unsynced = True
             if not position:
                 self._names_unsynced = True
+            if segment.has_index_backlog:
+                _write_backlog(segment)
         self.written_offset = write.end_offset
         if segment is self._active:
             known = self._known_positions
@@ -304,6 +309,12 @@ class LogAppends(LogState):
         """A commit has put everything below `offset` on the medium."""
         if offset > self.durable_offset:
             self.durable_offset = offset
+
+
+def _write_backlog(segment: Segment) -> None:
+    """An index can wait: if there is no room now, its entries stay in memory until there is, or the segment closes."""
+    with suppress(OSError):
+        segment.flush_indexes()
 
 
 def _run(segment: Segment, buffers: list[bytes]) -> Run:

@@ -15,14 +15,16 @@ from ottla.protocol.records import LENGTH_OVERHEAD_BYTES
 from ottla.storage import names
 from ottla.storage.append import looks_inside
 from ottla.storage.loading import load_epochs
+from ottla.storage.pending import name_syncs
 from ottla.storage.replay import producers_at
 from ottla.types import topic_id_text
 
 if TYPE_CHECKING:
     from ottla.config import LogConfig
-    from ottla.ports import Disk
+    from ottla.ports import Disk, File
     from ottla.storage.leader_epochs import LeaderEpochs
     from ottla.storage.loading import Loaded, LoadReport
+    from ottla.storage.pending import Syncable
     from ottla.storage.producer_state import ProducerState
     from ottla.storage.segment import Segment
     from ottla.storage.snapshots import Snapshots
@@ -48,6 +50,7 @@ class LogState:
         "_length_max",
         "_looks_inside",
         "_names_unsynced",
+        "_new_metadata",
         "_producers",
         "_snapshot_position",
         "directory",
@@ -84,6 +87,8 @@ class LogState:
         self._clock_ms = now_ms
         self._in_flight = 0
         self._names_unsynced = False
+        self._new_metadata: File | None = None
+        """The file with the topic's id, until it is synced."""
         self._take_over(loaded)
         self.config = config
 
@@ -103,6 +108,7 @@ class LogState:
         self._forget_pending()
         if loaded.epochs is not None:
             self._use_epochs(loaded.epochs)
+            self._names_unsynced = True  # it was loaded as after a crash: what is there need not be durable
 
     def _forget_pending(self) -> None:
         self.pending: list[bytes] = []
@@ -140,7 +146,7 @@ class LogState:
         return self._epochs
 
     def _use_epochs(self, epochs: LeaderEpochs) -> None:
-        epochs.truncate_from_end(self.end_offset + 1)
+        epochs.truncate_from_end(self.end_offset)
         epochs.truncate_from_start(self.start_offset)
         self._epochs = epochs
         self._last_epoch = epochs.latest
@@ -180,8 +186,12 @@ class LogState:
             self.disk.make_directory(self.directory)
             file = self.disk.open(f"{self.directory}/{names.PARTITION_METADATA}", create=True)
             file.pwritev((f"version: 0\ntopic_id: {topic_id_text(self.topic_id)}".encode(),), 0)
-            file.close()
+            self._new_metadata = file
             self._has_directory = True
+
+    def unsynced_names(self) -> list[Syncable]:
+        """What to sync so that a crash finds every file of the log."""
+        return name_syncs(self.disk, self.directory) if self._names_unsynced else []
 
     def _number(self, offset: int) -> int:
         """Which segment holds `offset`, if it is in the log at all."""

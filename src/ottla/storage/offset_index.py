@@ -59,8 +59,11 @@ class OffsetIndex:
         invariant(0 <= relative <= RELATIVE_OFFSET_MAX, f"{self.file.path}: offset {offset} does not fit into an entry")
         self._offsets.append(relative)
         self._positions.append(position)
-        if len(self._offsets) >= PAGE_ENTRIES:
-            self.flush()
+
+    @property
+    def backlog(self) -> int:
+        """Entries that are not written yet."""
+        return len(self._offsets)
 
     def lookup(self, offset: int) -> int:
         """The position of a batch that starts at or before `offset`, the closest that the index knows."""

@@ -79,16 +79,19 @@ class PendingWrite:
 
 
 class FileSync:
-    """The bytes of one file."""
+    """The bytes of one file; one that nobody will use soon is closed afterwards."""
 
-    __slots__ = ("_file",)
+    __slots__ = ("_and_close", "_file")
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, *, and_close: bool = False) -> None:
         self._file = file
+        self._and_close = and_close
 
     def sync(self) -> None:
         try:
             self._file.sync()
+            if self._and_close:
+                self._file.close()
         except FileNotFoundError:
             return  # retention or truncation removed the file while this waited for its turn: nothing is left to keep
 

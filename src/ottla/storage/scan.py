@@ -38,33 +38,25 @@ class BatchScan:
     def __iter__(self) -> Iterator[memoryview]:
         wanted, file = PIECE_BYTES, self._file
         while file is not None and self.position < self._end and not self.problem:
-            piece = memoryview(file.pread(min(wanted, self._end - self.position), self.position))
+            asked = min(wanted, self._end - self.position)
+            piece = memoryview(file.pread(asked, self.position))
             at = 0
-            while at < len(piece):
-                size = self._batch_size(piece, at)
-                if size > len(piece) - at:
-                    break
+            while (size := self._size_at(piece, at)) and at + size <= len(piece):
                 yield piece[at : at + size]
                 at += size
                 self.position += size
-            else:
-                continue
-            wanted = max(PIECE_BYTES, size)
-            if not at:
-                self._judge_incomplete(size, len(piece))
+            wanted = PIECE_BYTES
+            if not at and not self.problem:
+                wanted = max(size, RECORDS_AT, PIECE_BYTES)
+                if len(piece) < asked or max(size, RECORDS_AT) > self._end - self.position:
+                    self.problem = f"the batch at position {self.position} is not whole"
 
-    def _batch_size(self, piece: memoryview, at: int) -> int:
-        """What the header says; more than there is where the header itself is not whole or not one."""
-        left = len(piece) - at
-        if left < RECORDS_AT:
-            return left + 1
+    def _size_at(self, piece: memoryview, at: int) -> int:
+        """What the header there says; 0 if it is not whole, or not one."""
+        if len(piece) - at < RECORDS_AT:
+            return 0
         size = int(_LENGTH.unpack_from(piece, at + LENGTH_AT)[0]) + LENGTH_OVERHEAD_BYTES
         if size < RECORDS_AT or piece[at + MAGIC_AT] != MAGIC:
             self.problem = f"no record batch starts at position {self.position}"
-            return left + 1
+            return 0
         return size
-
-    def _judge_incomplete(self, size: int, got: int) -> None:
-        """A piece that starts with a batch and does not hold all of it: read more, or there is no more."""
-        if not self.problem and (size > self._end - self.position or got < min(size, self._end - self.position)):
-            self.problem = f"the batch at position {self.position} is not whole"

@@ -17,7 +17,7 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.records import LENGTH_AT, LENGTH_BYTES_MIN, LENGTH_OVERHEAD_BYTES, MAX_TIMESTAMP_AT, RECORDS_AT
 from ottla.storage import names
 from ottla.storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
-from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from ottla.storage.offset_index import PAGE_ENTRIES, RELATIVE_OFFSET_MAX, OffsetIndex
 from ottla.storage.pending import FileSync
 from ottla.storage.scan import BatchScan
 from ottla.storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
@@ -51,6 +51,7 @@ class Segment:
         "base_offset",
         "created_ms",
         "first_timestamp_ms",
+        "has_index_backlog",
         "index_position",
         "largest_ms",
         "largest_offset",
@@ -77,6 +78,8 @@ class Segment:
         self.position = self.taken = self.written = size_bytes
         self.preallocate_bytes = 0
         self.unsynced = False
+        self.has_index_backlog = False
+        """Whether enough index entries have gathered to be worth a write."""
         self.first_timestamp_ms = UNKNOWN
         self.largest_ms = UNKNOWN if size_bytes else NO_TIMESTAMP
         self.largest_offset = base_offset
@@ -208,6 +211,7 @@ class Segment:
             self.times.append(self.largest_ms, self.largest_offset)
             if self.indexes_are_full(config):
                 self.roll_position = -1
+            self.has_index_backlog = self.offsets.backlog >= PAGE_ENTRIES
         else:
             self.first_timestamp_ms = self.largest_ms
             self._set_roll_timestamp()
@@ -283,6 +287,7 @@ class Segment:
 
     def flush_indexes(self) -> None:
         """Write the index entries that have gathered."""
+        self.has_index_backlog = False
         if self._offsets is not None:
             self._offsets.flush()
         if self._times is not None:

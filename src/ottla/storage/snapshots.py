@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptLogError
 from ottla.storage import names
+from ottla.storage.pending import FileSync
 from ottla.storage.producer_snapshot import decode_snapshot, encode_snapshot
 from ottla.storage.producer_state import ProducerState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from ottla.ports import Disk, File
+    from ottla.ports import Disk
+    from ottla.storage.pending import Syncable
 
 
 class Snapshots:
-    __slots__ = ("_directory", "_disk", "offsets")
+    __slots__ = ("_directory", "_disk", "_unsynced", "offsets")
 
     def __init__(self, disk: Disk, directory: str, offsets: list[int]) -> None:
         self._disk = disk
         self._directory = directory
         self.offsets = offsets
         """Sorted."""
+        self._unsynced: list[Syncable] = []
 
     @property
     def latest(self) -> int:
@@ -36,15 +39,19 @@ class Snapshots:
     def path(self, offset: int) -> str:
         return f"{self._directory}/{names.file_name(offset, names.SNAPSHOT)}"
 
-    def write(self, offset: int, state: ProducerState) -> File:
+    def write(self, offset: int, state: ProducerState) -> None:
         """Write the state at `offset`. Not synced; if a crash tears it, its checksum tells."""
         file = self._disk.open(self.path(offset), create=True)
         data = encode_snapshot(state.snapshot())
         file.truncate(0)
         file.pwritev((data,), 0)
+        self._unsynced.append(FileSync(file, and_close=True))
         if offset not in self.offsets:
             insort(self.offsets, offset)
-        return file
+
+    def take_unsynced(self) -> list[Syncable]:
+        unsynced, self._unsynced = self._unsynced, []
+        return unsynced
 
     def load(self, upto_offset: int) -> tuple[int, ProducerState] | None:
         """The latest usable one that is not beyond `upto_offset`, and its offset. Unusable ones are removed."""

@@ -11,7 +11,8 @@ Searches by time are rare, so nothing is held in memory but what is not written 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.storage.index_file import IndexFile
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 ENTRY_BYTES = 12
 NO_TIMESTAMP = -1
 _ENTRY = struct.Struct(">qi")
-_UNWRITTEN_MAX = 512
 
 
 class TimeEntry(NamedTuple):
@@ -33,49 +33,51 @@ class TimeEntry(NamedTuple):
 
 
 class TimeIndex:
-    __slots__ = ("_base_offset", "_unwritten", "file", "last")
+    __slots__ = ("_base_offset", "_offsets", "_times", "file", "last")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         self.file = IndexFile(disk, path, ENTRY_BYTES)
         self._base_offset = base_offset
-        self._unwritten: list[TimeEntry] = []
+        self._times, self._offsets = array("q"), array("q")
+        """What is not written yet."""
         self.last = self._last_written()
         """The last entry; `NO_TIMESTAMP` at the base offset while there is none."""
 
     def __len__(self) -> int:
-        return self.file.count + len(self._unwritten)
+        return self.file.count + len(self._times)
 
     def append(self, timestamp_ms: int, offset: int) -> None:
         """Note the largest timestamp so far, unless the last entry says the same."""
-        if timestamp_ms <= self.last.timestamp_ms:
-            return
-        self.last = TimeEntry(timestamp_ms, offset)
-        self._unwritten.append(self.last)
-        if len(self._unwritten) >= _UNWRITTEN_MAX:
-            self.flush()
+        if timestamp_ms > self.last.timestamp_ms:
+            self.last = TimeEntry(timestamp_ms, offset)
+            self._times.append(timestamp_ms)
+            self._offsets.append(offset)
 
     def lookup(self, timestamp_ms: int) -> int:
         """An offset up to which no record is younger than `timestamp_ms`: where a search for it may start."""
-        unwritten = self._unwritten
-        if unwritten and unwritten[0].timestamp_ms <= timestamp_ms:
-            return unwritten[bisect_right(unwritten, timestamp_ms, key=lambda entry: entry.timestamp_ms) - 1].offset
+        if at := bisect_right(self._times, timestamp_ms):
+            return self._offsets[at - 1]
         after = self.file.first_where(lambda entry: bool(_ENTRY.unpack(entry)[0] > timestamp_ms))
         return self._written(after - 1).offset if after else self._base_offset
 
     def truncate_to(self, offset: int) -> None:
         """Forget what was noted at `offset` or after it."""
-        self._unwritten = [entry for entry in self._unwritten if entry.offset < offset]
-        if not self._unwritten:
+        if self.last.offset < offset:
+            return
+        keep = bisect_left(self._offsets, offset)
+        del self._times[keep:], self._offsets[keep:]
+        if not keep:
             relative = offset - self._base_offset
             self.file.truncate(self.file.first_where(lambda entry: bool(_ENTRY.unpack(entry)[1] >= relative)))
-        self.last = self._unwritten[-1] if self._unwritten else self._last_written()
+        self.last = TimeEntry(self._times[-1], self._offsets[-1]) if keep else self._last_written()
 
     def flush(self) -> None:
         """Write what gathered. It is not synced."""
-        if self._unwritten:
+        if self._times:
             base = self._base_offset
-            self.file.append(b"".join([_ENTRY.pack(time, offset - base) for time, offset in self._unwritten]))
-            self._unwritten = []
+            entries = zip(self._times, self._offsets, strict=True)
+            self.file.append(b"".join([_ENTRY.pack(time, offset - base) for time, offset in entries]))
+            self._times, self._offsets = array("q"), array("q")
 
     def keep_ordered(self) -> None:
         """After a crash: drop what follows the first entry that is not younger than the one before it."""
