@@ -210,6 +210,14 @@ def test_changes_add_up_until_they_are_taken(state: MetadataState) -> None:
     assert changes.topics_changed == {}
 
 
+def test_a_topic_that_changed_and_then_went_is_only_gone(state: MetadataState) -> None:
+    state.replay(PartitionChangeRecord(partition_id=0, topic_id=A, leader=2))
+    changed = state.image.topics["a"]
+    state.replay(RemoveTopicRecord(topic_id=A))
+    changes = state.take_changes()
+    assert (changes.topics_changed, changes.topics_deleted) == ({}, [changed])
+
+
 def test_no_changes_are_false() -> None:
     assert not Changes()
     assert Changes(client_quotas=True)
