@@ -9,15 +9,13 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.handlers.registry import handles
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.replication.partition import Partition
-from ottla.services import Deferred, RequestContext
+from ottla.services import Deferred, RequestContext, Services
 from ottla.storage.log import Origin
 
 ACKS_NONE = 0
@@ -27,50 +25,57 @@ BY_TOPIC_ID_FROM = 13
 
 @handles(ProduceRequest)
 def produce(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
-    if request.acks not in ACKS:
-        refusal = BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {request.acks}")
-        return _refuse_all(request, refusal)
-    if request.transactional_id is not None:
-        refusal = BrokerError(ErrorCode.INVALID_TXN_STATE, "this node does not serve transactions")
-        return _refuse_all(request, refusal)
-    topics = [_append_topic(topic, ctx) for topic in request.topic_data]
+    refusal = _refusal(request)
+    if refusal is not None:
+        return None if request.acks == ACKS_NONE else _refuse_all(request, refusal)
+    services = ctx.services
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=_append(topic, services, ctx)
+            )
+            for topic in request.topic_data
+        ],
+        throttle_time_ms=_throttle_ms(request, ctx) if services.quotas.active else 0,
+    )
     if request.acks == ACKS_NONE:
         return None
-    response = ProduceResponse(responses=topics, throttle_time_ms=_throttle_ms(request, ctx))
-    return ctx.services.committer.after_commit(response, _storage_failed)
+    return services.committer.after_commit(response, _storage_failed)
 
 
-def _append_topic(topic: TopicProduceData, ctx: RequestContext) -> TopicProduceResponse:
-    return TopicProduceResponse(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partition_responses=[_append(topic, data, ctx) for data in topic.partition_data],
-    )
+def _refusal(request: ProduceRequest) -> BrokerError | None:
+    if request.acks not in ACKS:
+        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {request.acks}")
+    if request.transactional_id is not None:
+        return BrokerError(ErrorCode.INVALID_TXN_STATE, "this node does not serve transactions")
+    return None
 
 
-def _append(topic: TopicProduceData, data: PartitionProduceData, ctx: RequestContext) -> PartitionProduceResponse:
-    services = ctx.services
-    try:
-        if data.records is None:
-            raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
-        partition = _partition(topic, data.index, ctx)
-        base_offset = services.committer.append(partition, data.records, now_ms=ctx.now_ms, origin=Origin.CLIENT)
-    except BrokerError as error:
-        return _refused(data.index, error)
-    log = partition.log
-    return PartitionProduceResponse(
-        index=data.index,
-        base_offset=base_offset,
-        log_append_time_ms=ctx.now_ms if log.stamps_append_time else -1,
-        log_start_offset=log.start_offset,
-    )
-
-
-def _partition(topic: TopicProduceData, index: int, ctx: RequestContext) -> Partition:
-    partitions = ctx.services.partitions
-    if ctx.api_version >= BY_TOPIC_ID_FROM:
-        return partitions.get_by_id(topic.topic_id, index)
-    return partitions.get(topic.name, index)
+def _append(topic: TopicProduceData, services: Services, ctx: RequestContext) -> list[PartitionProduceResponse]:
+    append, partitions, now_ms = services.committer.append, services.partitions, ctx.now_ms
+    answers = []
+    for data in topic.partition_data:
+        try:
+            if ctx.api_version < BY_TOPIC_ID_FROM:
+                partition = partitions.get(topic.name, data.index)
+            else:
+                partition = partitions.get_by_id(topic.topic_id, data.index)
+            if data.records is None:
+                raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
+            base_offset = append(partition, data.records, now_ms=now_ms, origin=Origin.CLIENT)
+        except BrokerError as error:
+            answers.append(_refused(data.index, error))
+            continue
+        log = partition.log
+        answers.append(
+            PartitionProduceResponse(
+                index=data.index,
+                base_offset=base_offset,
+                log_append_time_ms=now_ms if log.stamps_append_time else -1,
+                log_start_offset=log.start_offset,
+            )
+        )
+    return answers
 
 
 def _refused(index: int, error: BrokerError) -> PartitionProduceResponse:
@@ -86,9 +91,7 @@ def _refused(index: int, error: BrokerError) -> PartitionProduceResponse:
     )
 
 
-def _refuse_all(request: ProduceRequest, error: BrokerError) -> ProduceResponse | None:
-    if request.acks == ACKS_NONE:
-        return None
+def _refuse_all(request: ProduceRequest, error: BrokerError) -> ProduceResponse:
     return ProduceResponse(
         responses=[
             TopicProduceResponse(
@@ -119,8 +122,5 @@ def _storage_failed(response: ProduceResponse, error: BrokerError) -> ProduceRes
 
 
 def _throttle_ms(request: ProduceRequest, ctx: RequestContext) -> int:
-    quotas = ctx.services.quotas
-    if not quotas.active:
-        return 0
     size_bytes = sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
-    return quotas.produced(ctx.principal, ctx.client_id, size_bytes, ctx.now_ms)
+    return ctx.services.quotas.produced(ctx.principal, ctx.client_id, size_bytes, ctx.now_ms)

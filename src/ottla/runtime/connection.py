@@ -216,10 +216,10 @@ class Connection(asyncio.BufferedProtocol):
         body_at = CLIENT_ID_AT
         if client_id_size > 0:
             body_at += client_id_size
-            client_id = frame[CLIENT_ID_AT:body_at]
+            client_id = bytes(frame[CLIENT_ID_AT:body_at])
             if client_id != self._client_id_bytes:
-                self._client_id_bytes = bytes(client_id)
-                context.client_id = str(client_id, "utf-8", "replace")
+                self._client_id_bytes = client_id
+                context.client_id = client_id.decode("utf-8", "replace")
         if route.flexible_request:
             body_at = skip_tagged_fields(frame, body_at)
         request, _ = route.decode(frame, body_at)  # bytes that are left over are let pass: librdkafka sends some
