@@ -113,8 +113,11 @@ class Commit:
 
     def _sync_segments(self) -> None:
         for target in self.to_sync:
-            for syncable in target.files() if isinstance(target, PendingWrite) else (target,):
-                syncable.sync()
+            if isinstance(target, PendingWrite):
+                for part in (*target.files(), *target.log.unsynced_names()):
+                    part.sync()
+            else:
+                target.sync()
 
     def _sync_journal(self) -> None:
         for file in self.files:
@@ -148,7 +151,7 @@ class GroupCommit:
         self.left_over: list[Syncable] = []
         """What a checkpoint should have synced, and the disk had no room for."""
         self._durability = durability
-        self._segment_sync_bytes_min = segment_sync_bytes_min
+        self.segment_sync_bytes_min = segment_sync_bytes_min
         self._dirty: dict[Log, None] = {}
         self._controls: list[Control] = []
         self._unsynced_files: dict[JournalFile, None] = {}
@@ -174,6 +177,8 @@ class GroupCommit:
 
         Nothing may be appended to the log between a TRUNCATE or RESTART and its `apply`.
         """
+        if kind in (Kind.TRUNCATE, Kind.RESTART) and not self._is_journaled(log):
+            kind = Kind.UNJOURNALED
         self._controls.append(Control(kind, log.topic_id, log.partition.partition, offset, log, apply))
 
     def remove(self, topic_id: TopicId, partition: int, log: Log | None) -> None:
@@ -183,7 +188,8 @@ class GroupCommit:
             self.unsynced.pop(log, None)
             if self.checkpoint is not None:
                 self.checkpoint.forget(log)
-        self._controls.append(Control(Kind.REMOVED, topic_id, partition, 0, None, None))
+        kind = Kind.UNJOURNALED if self._durability is Durability.OS else Kind.REMOVED
+        self._controls.append(Control(kind, topic_id, partition, 0, None, None))
 
     def when_quiet(self, log: Log, action: Step) -> bool:
         """Do `action` when no commit writes to `log`: now (True), or when the one under way has ended."""
@@ -276,8 +282,8 @@ class GroupCommit:
             self._plan_sync(commit)
         for log, write in commit.shares:
             size_bytes = write.size_bytes
-            if size_bytes >= self._segment_sync_bytes_min and self._may_sync_segment(log):
-                commit.to_sync += (*_older_segments(log, write), write)
+            if size_bytes >= self.segment_sync_bytes_min and self._may_sync_segment(log):
+                commit.to_sync += (*_older_records(log, write), write)
                 payload.append(control_entry(Kind.SYNCED, log.topic_id, log.partition.partition, write.end_offset))
                 size += ENTRY_BYTES
             elif self._is_journaled(log):
@@ -325,7 +331,7 @@ class GroupCommit:
 
     def _apply(self, control: Control, number: int) -> None:
         log = control.log
-        if log is not None and control.kind in (Kind.TRUNCATE, Kind.RESTART):
+        if log is not None and control.kind is not Kind.START_OFFSET:
             self.unsynced[log] = number
             if self.checkpoint is not None:
                 self.checkpoint.cut(log, control.offset)
@@ -333,7 +339,7 @@ class GroupCommit:
             control.apply()
 
 
-def _older_segments(log: Log, write: PendingWrite) -> Iterable[Syncable]:
+def _older_records(log: Log, write: PendingWrite) -> Iterable[Syncable]:
     """Segments that hold unsynced records and get none from this write."""
     written = [segment for segment, *_ in write.runs]
     for segment in reversed(log.segments):

@@ -63,6 +63,9 @@ class Kind(IntEnum):
     needed any more."""
     REMOVED = 6
     """The log is deleted. A later entry is of a new log in the same place."""
+    UNJOURNALED = 7
+    """The log was cut to `offset`, and may have grown since: its records are not journaled, so whatever the segments
+    hold counts as far as it is intact."""
 
 
 class BlockHeader(NamedTuple):

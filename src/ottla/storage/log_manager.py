@@ -138,10 +138,9 @@ class LogManager:
         if history.says_nothing_of_records:
             self._start_offsets[partition] = start_offset
             return
-        recovery_point = min(self._recovery_points.get(partition, 0), history.low)
-        if not recovery_point and topic_id_in(self._disk, str(partition)) is None:
-            self._disk.remove_tree(str(partition))  # nothing in it was synced; all of it is in the journal
-        self._admit(partition, topic_id)
+        if history.end == 0 and topic_id_in(self._disk, str(partition)) is None:
+            self._disk.remove_tree(str(partition))  # all of it is in the journal
+        self._admit(partition, topic_id, is_needed=True)
         log = Log.open(
             self._disk,
             str(partition),
@@ -149,7 +148,7 @@ class LogManager:
             topic_id,
             config,
             clean=False,
-            recovery_point=recovery_point,
+            recovery_point=min(self._recovery_points.get(partition, 0), history.low),
             start_offset=min(start_offset, history.low),
             now_ms=self._clock.now_ms(),
         )
@@ -191,11 +190,8 @@ class LogManager:
         return self._logs.values()
 
     def _open(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        start_offset = 0
-        if self._admit(partition, topic_id):
-            start_offset = self._start_offsets.get(partition, 0)
-        elif self._start_offsets.pop(partition, None) is not None:
-            self._stale_start_offsets.add(partition)
+        if not self._admit(partition, topic_id):
+            self._forget_offsets(partition)
         if partition in self._stale_start_offsets:
             # The start of a log of the same name must not be found by a recovery that has records of this one.
             OffsetsFile(self._disk, checkpoints.START_OFFSETS, self._start_offsets).sync()
@@ -209,7 +205,7 @@ class LogManager:
             config,
             clean=clean,
             recovery_point=self._recovery_points.get(partition, 0),
-            start_offset=start_offset,
+            start_offset=self._start_offsets.get(partition, 0),
             now_ms=self._clock.now_ms(),
         )
         if log.end_offset > log.recovery_point:
@@ -224,16 +220,23 @@ class LogManager:
         self._unchecked.discard(log.directory)
         self._note_offsets(log)
 
-    def _admit(self, partition: TopicPartition, topic_id: TopicId) -> bool:
-        """Whether the partition's directory is there. One that is another topic's is put aside."""
+    def _admit(self, partition: TopicPartition, topic_id: TopicId, *, is_needed: bool = False) -> bool:
+        """Whether the partition's directory is there. One that is another topic's is put aside.
+
+        One that does not say whose it is counts if it holds what was synced, or must hold something.
+        """
         directory = str(partition)
         found = topic_id_in(self._disk, directory)
         if found == topic_id:
             return True
         if not self._disk.exists(directory):
             return False
-        if found is None and self._recovery_points.get(partition, 0):
+        is_needed |= self._recovery_points.get(partition, 0) > 0 or directory not in self._unchecked
+        if found is None and is_needed:
             return True
+        if found is None:  # a crash came before anything in it was acknowledged
+            self._free_name(partition, None)
+            return False
         renamed = rename_away(self._disk, self._random, directory, STRAY_SUFFIX)
         self._disk.sync_directory("")
         log_lines.warning("The directory %s is of another topic; it is now called %s.", directory, renamed)
@@ -244,15 +247,19 @@ class LogManager:
     def delete(self, partition: TopicPartition, topic_id: TopicId) -> None:
         """The partition is gone: free its name now, and its room on the disk later."""
         log = self._logs.pop(partition, None)
-        self._recovery_points.pop(partition, None)
-        if self._start_offsets.pop(partition, None) is not None:
-            self._stale_start_offsets.add(partition)
+        self._forget_offsets(partition)
         self._unchecked.discard(str(partition))
         self.group_commit.remove(topic_id, partition.partition, log)
         if log is None:
             self._free_name(partition, None)
         elif not self.group_commit.when_quiet(log, lambda: self._free_name(partition, log)):
             self._leaving.add(partition)
+
+    def _forget_offsets(self, partition: TopicPartition) -> None:
+        """What the checkpoint files say of a log that is gone."""
+        self._recovery_points.pop(partition, None)
+        if self._start_offsets.pop(partition, None) is not None:
+            self._stale_start_offsets.add(partition)
 
     def _free_name(self, partition: TopicPartition, log: Log | None) -> None:
         self._leaving.discard(partition)

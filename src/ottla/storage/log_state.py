@@ -15,7 +15,7 @@ from ottla.protocol.records import LENGTH_OVERHEAD_BYTES
 from ottla.storage import names
 from ottla.storage.append import looks_inside
 from ottla.storage.loading import load_epochs
-from ottla.storage.pending import name_syncs
+from ottla.storage.pending import FileSync, name_syncs
 from ottla.storage.replay import producers_at
 from ottla.types import topic_id_text
 
@@ -190,8 +190,9 @@ class LogState:
             self._has_directory = True
 
     def unsynced_names(self) -> list[Syncable]:
-        """What to sync so that a crash finds every file of the log."""
-        return name_syncs(self.disk, self.directory) if self._names_unsynced else []
+        """What to sync so that a crash finds every file of the log, and whose they are."""
+        targets: list[Syncable] = [FileSync(self._new_metadata)] if self._new_metadata is not None else []
+        return targets + name_syncs(self.disk, self.directory) if self._names_unsynced else targets
 
     def _number(self, offset: int) -> int:
         """Which segment holds `offset`, if it is in the log at all."""

@@ -66,7 +66,7 @@ class RecoveryReport:
 class History:
     """What the journal says of one log."""
 
-    __slots__ = ("appends", "end", "low", "replaced", "start_offset")
+    __slots__ = ("appends", "end", "low", "replaced", "start_offset", "unjournaled")
 
     def __init__(self) -> None:
         self.appends: list[tuple[LoggedEntry, int]] = []
@@ -78,10 +78,12 @@ class History:
         self.start_offset = 0
         self.replaced = False
         """Whether the log was emptied or deleted: what the segments hold counts only if it starts at `start_offset`."""
+        self.unjournaled = False
+        """Whether the segments know more than the journal."""
 
     @property
     def says_nothing_of_records(self) -> bool:
-        return self.end is None
+        return self.end is None and not self.unjournaled
 
     def note(self, entry: LoggedEntry) -> None:
         """The next entry of this log, in the order of commits."""
@@ -95,6 +97,10 @@ class History:
                 self.appends.clear()
                 self.end = entry.offset
                 self.low = min(self.low, entry.offset)
+            case Kind.UNJOURNALED:
+                self._cut(entry.offset)
+                self.end = None
+                self.unjournaled = True
             case Kind.START_OFFSET:
                 self.start_offset = max(self.start_offset, entry.offset)
             case Kind.RESTART | Kind.REMOVED:
