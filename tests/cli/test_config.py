@@ -36,10 +36,12 @@ def test_list_shows_where_values_come_from(ottla: Ottla, topic: str) -> None:
 
 
 def test_brokers_have_settings_too(ottla: Ottla, broker_id: str) -> None:
-    ottla("config", "set", "broker", broker_id, "log.cleaner.threads=2")
-    assert ottla("config", "get", "broker", broker_id, "log.cleaner.threads").stdout == "2\n"
-    ottla("config", "unset", "broker", broker_id, "log.cleaner.threads")
-    assert ottla("config", "get", "broker", broker_id, "log.cleaner.threads").stdout == "1\n"
+    before = ottla("config", "get", "broker", broker_id, "log.retention.ms").stdout
+
+    ottla("config", "set", "broker", broker_id, "log.retention.ms=90000000")
+    assert ottla("config", "get", "broker", broker_id, "log.retention.ms").stdout == "90000000\n"
+    ottla("config", "unset", "broker", broker_id, "log.retention.ms")
+    assert ottla("config", "get", "broker", broker_id, "log.retention.ms").stdout == before
 
 
 def test_several_values_are_printed_with_their_names(ottla: Ottla, topic: str) -> None:
