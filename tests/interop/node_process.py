@@ -73,6 +73,8 @@ class NodeProcess:
             self._process.kill()
             self._process.wait()
 
+    close = kill
+
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
