@@ -15,6 +15,7 @@ from ottla.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
 )
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
 from ottla.types import NO_TOPIC_ID, topic_id_text
 from tests.metadata.cluster import a_controller, commit, create, topic
@@ -156,8 +157,6 @@ def test_two_topics_of_one_request_may_not_collide_either() -> None:
 def test_a_name_is_free_again_after_its_topic_is_deleted() -> None:
     controller = a_controller()
     create(controller, "a.b")
-    from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-
     commit(controller, controller.delete_topics(DeleteTopicsRequest(topic_names=["a.b"])))
     assert create(controller, "a_b")[0].error_code == ErrorCode.NONE
 
@@ -213,6 +212,14 @@ def test_the_offsets_topic_by_first_use_has_settings_of_its_own() -> None:
         "compression.type": "producer",
         "segment.bytes": "1000",
     }
+
+
+def test_an_internal_topic_that_nobody_serves_does_not_come_to_be_by_being_asked_for() -> None:
+    controller = a_controller()
+    request = CreateTopicsRequest(topics=[topic("__transaction_state", -1, -1)])
+    (result,) = commit(controller, controller.create_topics(request, automatic=True)).topics
+    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not controller.image.topics
 
 
 def test_without_a_broker_nothing_can_be_created() -> None:

@@ -16,7 +16,7 @@ from ottla.config.values import as_bool, as_quantity, converted
 from ottla.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "OTTLA_"
-_NOT_FOR_THE_NODE = re.compile(r"OTTLA_(CONFIG|BOOTSTRAP\w*|TEST_\w*|BENCH_\w*|SERVICE_\w*|PORT_\d+_\w*)")
+_NOT_FOR_THE_NODE = r"OTTLA_(CONFIG|BOOTSTRAP\w*|TEST_\w*|BENCH_\w*|SERVICE_\w*|PORT_\d+_\w*)"
 """Variables of the client and of tests, and those that Kubernetes gives every pod for a service named `ottla`."""
 
 
@@ -55,7 +55,7 @@ def _read_yaml(path: str) -> Mapping[Any, object]:
 
     try:
         with open(path, encoding="utf-8") as file:
-            document = yaml.safe_load(file)
+            document = yaml.load(file, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # in C: 2 ms, in Python: 20
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -82,7 +82,7 @@ def _is_section(name: str) -> bool:
 
 def _from_environment(env: Mapping[str, str]) -> Iterator[Assignment]:
     for variable, value in env.items():
-        ours = variable.startswith(ENVIRONMENT_PREFIX) and not _NOT_FOR_THE_NODE.fullmatch(variable)
+        ours = variable.startswith(ENVIRONMENT_PREFIX) and not re.fullmatch(_NOT_FOR_THE_NODE, variable)
         if ours and not value.startswith("tcp://"):  # Kubernetes: OTTLA_PORT=tcp://10.0.0.7:9092
             yield from assignments([(variable.removeprefix(ENVIRONMENT_PREFIX), value)], f"environment: {variable}")
 

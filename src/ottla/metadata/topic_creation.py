@@ -10,7 +10,7 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.config_view import TopicConfigView
 from ottla.metadata.deciding import Deciding, NewRecords, given_twice
 from ottla.metadata.image import MetadataImage, ResourceType
-from ottla.metadata.internal_topics import CONSUMER_OFFSETS, METADATA_TOPIC, consumer_offsets_topic
+from ottla.metadata.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, consumer_offsets_topic
 from ottla.metadata.new_partitions import partition_records, require_usable
 from ottla.metadata.placement import place
 from ottla.metadata.records import MetadataRecord
@@ -93,6 +93,8 @@ class _Creation:
             raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if name == METADATA_TOPIC:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        if self._automatic and name in INTERNAL_TOPICS - {CONSUMER_OFFSETS}:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Nobody here needs the internal topic {name}.")
         key = collision_key(name)
         other = key and (self._deciding.colliding_names.get(key) or self._colliding.get(key))
         if other:
