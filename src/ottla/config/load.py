@@ -16,7 +16,7 @@ from ottla.config.values import as_bool, as_quantity, converted
 from ottla.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "OTTLA_"
-_NOT_FOR_THE_NODE = r"OTTLA_(CONFIG|BOOTSTRAP\w*|TEST_\w*|BENCH_\w*|CRASH_\w*|FUZZ_\w*|INTEROP_\w*|SERVICE_\w*|PORT_\d+_\w*)"
+_NOT_FOR_THE_NODE = r"OTTLA_(CONFIG|BOOTSTRAP\w*|(TEST|BENCH|CRASH|FUZZ|INTEROP|SERVICE)_\w*|PORT_\d+_\w*)"
 """Variables of the client and of tests, and those that Kubernetes gives every pod for a service named `ottla`."""
 
 
