@@ -31,7 +31,8 @@ class SmallDiskNode(NodeProcess):
         self.data_dir.mkdir(parents=True, exist_ok=True)
         ottla = Path(sys.executable).with_name("ottla")
         mount = f"mount -t tmpfs -o size={DISK_MB}m tmpfs {self.data_dir}"
-        start = f"exec {ottla} start --port {self.port} --data-dir {self.data_dir}/node"
+        settings = "--set log.segment.delete.delay.ms=100 --set log.flush.offset.checkpoint.interval.ms=500"
+        start = f"exec {ottla} start --port {self.port} --data-dir {self.data_dir}/node {settings}"
         with open(self.log_file, "ab") as log:
             command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", f"{mount} && {start}"]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
