@@ -29,6 +29,14 @@ def test_a_torn_entry_at_the_end_is_not_seen_and_is_written_over(disk: CrashingD
     assert file.read(0, 9) == b"aaaacccc"
 
 
+def test_a_torn_entry_is_cut_off_with_a_truncation(disk: CrashingDisk) -> None:
+    disk.open("i", create=True).pwritev((b"aaaabb",), 0)
+
+    IndexFile(disk, "i", 4).truncate(1)
+
+    assert disk.size("i") == 4
+
+
 def test_the_first_entry_from_which_something_holds_is_found(disk: CrashingDisk) -> None:
     file = IndexFile(disk, "i", 1)
     file.append(bytes([1, 3, 5, 7]))

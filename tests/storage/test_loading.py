@@ -311,8 +311,11 @@ def test_after_any_crash_the_log_is_a_sound_beginning_of_what_was_written(seed: 
     whole = log.end_offset
 
     disk = disk.crash(Survival(data=data, names=names))
-    log = open_log(disk, clean=False, recovery_point=point, **config)  # type: ignore[arg-type]
+    log = open_log(disk, clean=False, recovery_point=point, **config)
 
+    if log.start_offset > 0:
+        assert point == 0  # the first segment was never synced, and its name is gone: the journal has what was in it
+        return
     assert log.end_offset >= point
     found = contents(log)
     assert found == held[: len(found)]

@@ -265,7 +265,10 @@ def test_deleted_segments_are_renamed_and_then_removed(disk: CrashingDisk) -> No
 
     deleted = log.delete_old_segments(NOW_MS, high_watermark=10)
 
-    assert [(segment.base_offset, segment.size_bytes) for segment in deleted] == [(0, 3 * BATCH_BYTES), (3, 3 * BATCH_BYTES)]
+    assert [(segment.base_offset, segment.size_bytes) for segment in deleted] == [
+        (0, 3 * BATCH_BYTES),
+        (3, 3 * BATCH_BYTES),
+    ]
     assert [segment.base_offset for segment in log.segments] == [6, 9]
     assert all(path.endswith(".deleted") and disk.exists(path) for segment in deleted for path in segment.paths)
     assert f"{3:020d}.snapshot" not in disk.list(DIRECTORY)

@@ -304,8 +304,15 @@ class GroupCommit:
         return self._durability is not Durability.OS or log.topic_id == METADATA_TOPIC_ID
 
     def _may_sync_segment(self, log: Log) -> bool:
-        """Not while a sync of its older segments is still to come: the journal must keep what is in those."""
-        return self._durability is Durability.COMMIT and self.checkpoint is None and not self.left_over
+        """Not while a sync of its older segments is still to come: the journal must keep what is in those. Nor while
+        more than records would have to be synced.
+        """
+        return (
+            self._durability is Durability.COMMIT
+            and self.checkpoint is None
+            and not self.left_over
+            and not log.has_debts
+        )
 
     def _plan_sync(self, commit: Commit) -> None:
         """Where commits are not synced, what is no client's data is."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class IndexFile:
     """`count` entries of `entry_bytes` bytes each. A part of an entry at the end, from a torn write, is not seen."""
 
-    __slots__ = ("_disk", "_file", "count", "entry_bytes", "is_new", "path", "unsynced")
+    __slots__ = ("_disk", "_file", "_is_torn", "count", "entry_bytes", "is_new", "path", "unsynced")
 
     def __init__(self, disk: Disk, path: str, entry_bytes: int) -> None:
         self.path = path
@@ -28,11 +28,13 @@ class IndexFile:
         self.unsynced = False
         self.is_new = False
         """Whether there was no such file: once it is made, its name is not durable yet."""
+        size = 0
         try:
-            self.count = disk.size(path) // entry_bytes
+            size = disk.size(path)
         except FileNotFoundError:
-            self.count = 0
             self.is_new = True
+        self.count = size // entry_bytes
+        self._is_torn = size % entry_bytes != 0
 
     def read(self, first: int, count: int) -> bytes:
         """The bytes of `count` entries from number `first` on, or of as many as there are."""
@@ -46,8 +48,9 @@ class IndexFile:
 
     def truncate(self, count: int) -> None:
         """Keep the first `count` entries."""
-        if count == self.count:
+        if count == self.count and not self._is_torn:
             return
+        self._is_torn = False
         self.opened().truncate(count * self.entry_bytes)
         self.count = count
         self.unsynced = True

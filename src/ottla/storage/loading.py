@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.errors import CorruptLogError
+from ottla.errors import BrokerError, CorruptLogError
 from ottla.protocol.records import BATCH_HEADER, BODY_AT, crc32c
 from ottla.storage import names
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.replay import note_abort, producers_at, replay_batch
 from ottla.storage.segment import Segment
 from ottla.storage.snapshots import Snapshots
+from ottla.storage.time_index import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.config import LogConfig
     from ottla.ports import Disk
     from ottla.storage.producer_state import ProducerState
+    from ottla.storage.time_index import TimeEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +259,7 @@ class _Recovery:
             )
         if self._snapshots.remove_after(self._end_offset):
             self._disk.sync_directory(self._directory)
+        self._snapshots.remove_torn(recovery_point)
         return self._end_offset
 
     def _recover_segment(self, segment: Segment) -> bool:
@@ -283,25 +286,38 @@ class _Recovery:
         times.keep_ordered()
         offsets.truncate_to(self._check_from)
         times.truncate_to(self._check_from)
+        segment.txns.keep_ordered(segment.base_offset)
         segment.txns.truncate_to(self._check_from)
         segment.largest_ms, segment.largest_offset = times.last
         last = offsets.last()
-        if last is None:
+        if last is None and not len(times):
             return 0
-        if self._starts_batch(segment, last.position, last.offset):
+        if (last is None or self._is_batch(segment, last.position, last.offset)) and self._is_noted(
+            segment, times.last
+        ):
             # The two files may have lost different parts, and the largest timestamp must come out right.
-            return min(last.position, offsets.lookup(times.last.offset)) if len(times) else 0
+            return min(last.position, offsets.lookup(times.last.offset)) if last else 0
         self._indexes_rebuilt += 1
         self.problems.append(f"{segment.path(names.LOG)}: its indexes are damaged and are built anew")
         _reset_indexes(segment)
         return 0
 
-    def _starts_batch(self, segment: Segment, position: int, last_offset: int) -> bool:
+    def _is_batch(self, segment: Segment, position: int, last_offset: int, timestamp_ms: int | None = None) -> bool:
+        """Whether the batch at `position` is the one that an index says it is."""
         header = segment.file().pread(BATCH_HEADER.size, position) if position < segment.size_bytes else b""
         if len(header) < BATCH_HEADER.size:
             return False
         fields = BATCH_HEADER.unpack(header)
-        return bool(fields[0] + fields[6] == last_offset)
+        return bool(fields[0] + fields[6] == last_offset and timestamp_ms in (None, fields[8]))
+
+    def _is_noted(self, segment: Segment, entry: TimeEntry) -> bool:
+        if entry.timestamp_ms == NO_TIMESTAMP:
+            return True
+        try:
+            position = segment.locate(entry.offset, segment.size_bytes)
+        except BrokerError:
+            return False
+        return position is not None and self._is_batch(segment, position, entry.offset, entry.timestamp_ms)
 
     def _take(self, segment: Segment, position: int, batch: memoryview) -> str:
         """Make a batch part of the log again. Returns what is wrong with it instead, if something is."""
@@ -324,7 +340,9 @@ class _Recovery:
     def _replay(self, segment: Segment, batch: memoryview) -> None:
         if self.producers is None:
             self.producers = producers_at(self._segments, self._snapshots, self._check_from)
-        note_abort(segment, replay_batch(batch, self.producers))
+        ended = replay_batch(batch, self.producers)
+        if ended is not None and ended.aborted:
+            note_abort(segment, ended)
 
     def _index(self, segment: Segment, position: int, batch: memoryview) -> None:
         fields = BATCH_HEADER.unpack_from(batch)

@@ -177,7 +177,7 @@ class Log(LogAppends):
         if position is not None:
             offset = _OFFSET.unpack(segment.file().pread(_OFFSET.size, position))[0]
             segment.truncate_to(offset, position)
-            self._debts = [segment]
+            self._has_index_debts = True
         self._end_at(offset)
         self.leader_epochs.truncate_from_end(offset)
         self.snapshots.remove_after(offset)
@@ -264,7 +264,7 @@ class Log(LogAppends):
             segment.flush_indexes()
         if self._active.position - self._snapshot_position >= _SNAPSHOT_EVERY_BYTES:
             self._write_snapshot()
-        self._debts = []
+        self._has_index_debts = False
         for segment in self.segments[first:]:
             targets += segment.take_unsynced()
             self._names_unsynced |= segment.take_new_names()

@@ -42,8 +42,7 @@ from ottla.storage.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.ports import Bytes
-    from ottla.storage.pending import Syncable
-    from ottla.storage.producer_state import Marker
+    from ottla.storage.producer_state import Ended, Marker
 
 _NO_TIMESTAMP = -1
 _POSITIONS_KNOWN_MAX = 16
@@ -175,7 +174,7 @@ class LogAppends(LogState):
         if leader_epoch != self._last_epoch:
             self._assign_epoch(leader_epoch, base_offset)
         if fields[9] >= 0:
-            note_abort(segment, replay_batch(batch, self.producers))
+            self._note_end(segment, replay_batch(batch, self.producers))
         position = segment.position
         if max_timestamp_ms > segment.largest_ms:
             segment.largest_ms, segment.largest_offset = max_timestamp_ms, last_offset
@@ -199,7 +198,12 @@ class LogAppends(LogState):
     ) -> None:
         if marker is not None:
             self.producers.check_marker(producer_id, epoch, marker)
-            note_abort(segment, self.producers.end_transaction(producer_id, epoch, marker, offset, timestamp_ms))
+            self._note_end(segment, self.producers.end_transaction(producer_id, epoch, marker, offset, timestamp_ms))
+
+    def _note_end(self, segment: Segment, ended: Ended | None) -> None:
+        if ended is not None and ended.aborted:
+            note_abort(segment, ended)
+            self._has_index_debts = True
 
     # Rolling
 
@@ -229,7 +233,7 @@ class LogAppends(LogState):
             old.seal()
             self.snapshots.write(base_offset, self.producers)
             self._cuts.append((len(self.pending), old))
-            self._debts.append(old)
+            self._has_index_debts = True
         else:
             self.segments.pop().discard()
         self._clock_ms = now_ms
@@ -255,15 +259,12 @@ class LogAppends(LogState):
         buffers = self.pending
         if not buffers:
             return None
-        debts: list[Syncable] = []
-        if self._debts:
-            debts = [target for segment in self._debts for target in segment.index_syncs()]
         if self._cuts:
             runs = self._runs(buffers)
         else:
             runs = [_run(self._active, buffers)]
         base_offset = _unpack_offset(buffers[0])[0]
-        write = PendingWrite(self, buffers, self.pending_bytes, base_offset, self.end_offset, runs, debts)
+        write = PendingWrite(self, buffers, self.pending_bytes, base_offset, self.end_offset, runs)
         self.pending = []
         self.pending_bytes = 0
         self._in_flight += 1

@@ -41,9 +41,9 @@ class LogState:
         "_clock_ms",
         "_config",
         "_cuts",
-        "_debts",
         "_epochs",
         "_has_directory",
+        "_has_index_debts",
         "_in_flight",
         "_known_positions",
         "_last_epoch",
@@ -101,6 +101,8 @@ class LogState:
         self._producers: ProducerState | None = loaded.producers
         self._last_epoch = EPOCH_NOT_LOADED
         self._has_directory = loaded.has_directory
+        self._has_index_debts = False
+        """Whether an index was closed, cut, or got an aborted transaction since the last sync."""
         self._snapshot_position = 0
         self.start_offset = loaded.start_offset
         self.end_offset = self.written_offset = loaded.end_offset
@@ -108,7 +110,9 @@ class LogState:
         self._forget_pending()
         if loaded.epochs is not None:
             self._use_epochs(loaded.epochs)
-            self._names_unsynced = True  # it was loaded as after a crash: what is there need not be durable
+            # It was loaded as after a crash: what is there need not be durable.
+            self._names_unsynced = True
+            self._has_index_debts = True
 
     def _forget_pending(self) -> None:
         self.pending: list[bytes] = []
@@ -118,8 +122,6 @@ class LogState:
         """Where in `pending` the log rolled, and the segment that ended there."""
         self._known_positions: dict[int, int] = {}
         """Offset → position in the active segment, of the last few writes."""
-        self._debts: list[Segment] = []
-        """Segments whose indexes were closed or cut, and must be synced before what is in them counts as synced."""
 
     @property
     def config(self) -> LogConfig:
@@ -156,6 +158,13 @@ class LogState:
         if self._producers is None:
             self._producers = producers_at(self.segments, self.snapshots, self.written_offset)
         return self._producers
+
+    @property
+    def has_debts(self) -> bool:
+        """Whether a sync of the records alone would not do: recovery relies on indexes and epochs below its starting
+        point, and some of them are not written yet. `take_dirty_files` pays them.
+        """
+        return self._has_index_debts or (self._epochs is not None and self._epochs.changed)
 
     @property
     def size_bytes(self) -> int:

@@ -122,10 +122,9 @@ class OffsetIndex:
 
         The pages that were not synced may be zeros, or not there.
         """
-        if self.file.count:
-            offsets, positions = _columns(self.file.read(0, self.file.count))
-            self._page = -1
-            self.file.truncate(min(_ordered(offsets), _ordered(positions)))
+        offsets, positions = _columns(self.file.read(0, self.file.count) if self.file.count else b"")
+        self._page = -1
+        self.file.truncate(min(_ordered(offsets), _ordered(positions)))
 
     def _load_page_of(self, relative: int) -> None:
         """The page that has the last entry at or before `relative`: the first page if there is none."""

@@ -33,7 +33,7 @@ class Run(NamedTuple):
 class PendingWrite:
     """One log's share of a commit: batches that have their offsets and positions, and are not in a file yet."""
 
-    __slots__ = ("_debts", "base_offset", "buffers", "end_offset", "log", "runs", "size_bytes")
+    __slots__ = ("base_offset", "buffers", "end_offset", "log", "runs", "size_bytes")
 
     def __init__(
         self,
@@ -43,7 +43,6 @@ class PendingWrite:
         base_offset: int,
         end_offset: int,
         runs: list[Run],
-        debts: list[Syncable],
     ) -> None:
         self.log = log
         self.buffers = buffers
@@ -52,7 +51,6 @@ class PendingWrite:
         self.base_offset = base_offset
         self.end_offset = end_offset
         self.runs = runs
-        self._debts = debts
 
     @property
     def batch_count(self) -> int:
@@ -66,9 +64,9 @@ class PendingWrite:
             segment.writable_file().pwritev(buffers, position)
 
     def files(self) -> list[Syncable]:
-        """After `run`: what to sync so that the write is durable without a journal. Any thread."""
+        """After `run`: what to sync so that the write is durable without a journal, unless the log `has_debts`. Any
+        thread."""
         files: list[Syncable] = [FileSync(segment.writable_file()) for segment, *_ in self.runs]
-        files += self._debts
         if any(position == 0 for _, position, *_ in self.runs):
             files += name_syncs(self.log.disk, self.log.directory)
         return files

@@ -44,17 +44,16 @@ def replay_batch(batch: Bytes, producers: ProducerState) -> Ended | None:
     return marker and producers.end_transaction(producer_id, epoch, marker, base_offset, timestamp_ms)
 
 
-def note_abort(segment: Segment, ended: Ended | None) -> None:
+def note_abort(segment: Segment, ended: Ended) -> None:
     """Put an aborted transaction into the index of the segment that holds its marker."""
-    if ended is not None and ended.aborted:
-        segment.txns.append(
-            AbortedTransaction(
-                producer_id=ended.producer_id,
-                first_offset=ended.first_offset,
-                last_offset=ended.last_offset,
-                last_stable_offset=ended.last_stable_offset,
-            )
+    segment.txns.append(
+        AbortedTransaction(
+            producer_id=ended.producer_id,
+            first_offset=ended.first_offset,
+            last_offset=ended.last_offset,
+            last_stable_offset=ended.last_stable_offset,
         )
+    )
 
 
 def producers_at(segments: Sequence[Segment], snapshots: Snapshots, upto_offset: int) -> ProducerState:

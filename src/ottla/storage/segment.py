@@ -313,10 +313,6 @@ class Segment:
             targets.append(self._txns.sync_target())
         return [FileSync(target) for target in targets if target is not None]
 
-    def index_syncs(self) -> list[Syncable]:
-        """The index files of a sealed segment."""
-        return [FileSync(self.offsets.file.opened()), FileSync(self.times.file.opened())]
-
     def take_new_names(self) -> bool:
         """Whether index files were made whose names may not be durable. Asked once each."""
         files = [index.file for index in (self._offsets, self._times) if index is not None]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ottla.ports import Disk
     from ottla.storage.pending import Syncable
+    from ottla.storage.producer_snapshot import SnapshotEntry
 
 
 class Snapshots:
@@ -57,11 +58,15 @@ class Snapshots:
         """The latest usable one that is not beyond `upto_offset`, and its offset. Unusable ones are removed."""
         while at := bisect_right(self.offsets, upto_offset):
             offset = self.offsets[at - 1]
-            try:
-                return offset, ProducerState.from_snapshot(decode_snapshot(self._read(offset)))
-            except (CorruptLogError, FileNotFoundError):
-                self.remove([offset])
+            entries = self._usable(offset)
+            if entries is not None:
+                return offset, ProducerState.from_snapshot(entries)
         return None
+
+    def remove_torn(self, after_offset: int) -> None:
+        """After a crash: those beyond `after_offset` may not have been synced."""
+        for offset in self.offsets[bisect_right(self.offsets, after_offset) :]:
+            self._usable(offset)
 
     def remove_after(self, offset: int) -> bool:
         """Remove those beyond `offset`. If there were any, the directory must be synced before the log grows past them
@@ -79,6 +84,14 @@ class Snapshots:
             if offset in self.offsets:
                 self.offsets.remove(offset)
                 self._disk.remove(self.path(offset))
+
+    def _usable(self, offset: int) -> list[SnapshotEntry] | None:
+        """What it says; None if it can't be read, and is not there any more."""
+        try:
+            return decode_snapshot(self._read(offset))
+        except (CorruptLogError, FileNotFoundError):
+            self.remove([offset])
+            return None
 
     def _read(self, offset: int) -> bytes:
         file = self._disk.open(self.path(offset))

@@ -82,11 +82,13 @@ class TimeIndex:
     def keep_ordered(self) -> None:
         """After a crash: drop what follows the first entry that is not younger than the one before it."""
         before = TimeEntry(NO_TIMESTAMP, -1)
-        for number, entry in enumerate(read_entries(self.file.read(0, self.file.count) if self.file.count else b"", 0)):
+        count = 0
+        for entry in read_entries(self.file.read(0, self.file.count) if self.file.count else b"", 0):
             if entry.timestamp_ms <= before.timestamp_ms or entry.offset < before.offset:
-                self.file.truncate(number)
                 break
             before = entry
+            count += 1
+        self.file.truncate(count)
         self.last = self._last_written()
 
     def _last_written(self) -> TimeEntry:

@@ -35,7 +35,7 @@ class AbortedTransaction:
 class TxnIndex:
     """The aborted transactions of one segment, in the order of their markers. Loaded whole: aborts are few."""
 
-    __slots__ = ("_disk", "_file", "_is_new", "_path", "_written", "aborted", "unsynced")
+    __slots__ = ("_disk", "_file", "_is_new", "_is_torn", "_path", "_written", "aborted", "unsynced")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -43,8 +43,10 @@ class TxnIndex:
         self._file: File | None = None
         self.unsynced = False
         self._is_new = False
-        self.aborted = list(read_entries(self._read()))
+        data = self._read()
+        self.aborted = list(read_entries(data))
         self._written = len(self.aborted)
+        self._is_torn = len(data) % ENTRY_BYTES != 0
 
     def append(self, transaction: AbortedTransaction) -> None:
         self.aborted.append(transaction)
@@ -61,10 +63,23 @@ class TxnIndex:
 
     def truncate_to(self, offset: int) -> None:
         """Forget the transactions whose marker is at `offset` or after it."""
-        self.aborted = [transaction for transaction in self.aborted if transaction.last_offset < offset]
-        if self._written > len(self.aborted):
+        self._keep([transaction for transaction in self.aborted if transaction.last_offset < offset])
+
+    def keep_ordered(self, base_offset: int) -> None:
+        """After a crash: drop what follows the first entry that is not of this segment, or not after the one before."""
+        ordered: list[AbortedTransaction] = []
+        for transaction in self.aborted:
+            if transaction.last_offset < (ordered[-1].last_offset + 1 if ordered else base_offset):
+                break
+            ordered.append(transaction)
+        self._keep(ordered)
+
+    def _keep(self, transactions: list[AbortedTransaction]) -> None:
+        self.aborted = transactions
+        if self._written > len(self.aborted) or self._is_torn:
             self._written = len(self.aborted)
             self._open().truncate(self._written * ENTRY_BYTES)
+            self._is_torn = False
             self.unsynced = True
 
     def flush(self) -> None:

@@ -168,7 +168,10 @@ class _SegmentCheck:
         self._is_last = is_last
         self._positions = self._load_offsets()
         self._times = self._load_times()
-        self._aborted = {entry.last_offset for entry in txn_index.read_entries(self._load(names.TXN_INDEX, 1) or b"")}
+        self._aborted = {
+            entry.last_offset
+            for entry in txn_index.read_entries(self._load(names.TXN_INDEX, txn_index.ENTRY_BYTES) or b"")
+        }
         self._largest_ms = time_index.NO_TIMESTAMP
         self._last_time_ms = max(self._times.values(), default=time_index.NO_TIMESTAMP)
 
