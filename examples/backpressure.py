@@ -50,13 +50,13 @@ def read_slowly(servers: str, topic: str, count: int) -> None:
     with Consumer(config) as consumer:
         consumer.subscribe(topic)
         while processed < count:
-            backlog.extend(consumer.poll(timeout_ms=0 if backlog else 1_000))
-            if len(backlog) > BACKLOG_MAX and not paused:
-                consumer.pause()
-                paused, pauses = True, pauses + 1
-            elif len(backlog) < BACKLOG_MAX // 4 and paused:
+            if paused and len(backlog) <= BACKLOG_MAX // 4:
                 consumer.resume()
                 paused = False
+            backlog.extend(consumer.poll(timeout_ms=0 if backlog else 1_000))
+            if not paused and len(backlog) > BACKLOG_MAX:
+                consumer.pause()
+                paused, pauses = True, pauses + 1
             for _ in range(min(50, len(backlog))):  # as much work as there is time for in one round
                 backlog.popleft()
                 processed += 1

@@ -199,7 +199,8 @@ class ConsumerConfig:
     """`range`, `roundrobin` or `cooperative-sticky`; the last can't be mixed with the others."""
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     fetch_min_bytes: int = 1
-    fetch_max_wait_ms: int = 500
+    fetch_max_wait_ms: int = 100
+    """How long a broker that has nothing holds a fetch. A seek, or a resume, takes effect when it has ended."""
     max_partition_fetch_bytes: int = 1_048_576
     metadata_max_age_ms: int = 5_000
     """How soon a new topic or partition is noticed."""
@@ -257,6 +258,8 @@ class ConsumerConfig:
             "max.partition.fetch.bytes": self.max_partition_fetch_bytes,
             "topic.metadata.refresh.interval.ms": self.metadata_max_age_ms,
             "socket.timeout.ms": self.request_timeout_ms,
+            # How long a partition rests when enough of it is fetched; librdkafka's own 1 s is felt after a pause.
+            "fetch.queue.backoff.ms": 20,
             **RECONNECT,
             **self.extra,
         }
