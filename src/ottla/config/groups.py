@@ -10,9 +10,9 @@ from ottla.config.units import DAY_MS, INT32_MAX, KIB, MIB, MINUTE_MS
 class GroupConfig:
     """The group coordinator."""
 
-    group_initial_rebalance_delay_ms: int = setting(500, at_least=0, kafka=("group.initial.rebalance.delay.ms",))
+    group_initial_rebalance_delay_ms: int = setting(250, at_least=0, kafka=("group.initial.rebalance.delay.ms",))
     """How long the first member of an empty group waits for others, so that members started together share one
-    rebalance. Kafka waits 3 s; half a second serves the same end without a newcomer wondering what is wrong."""
+    rebalance; it waits again as long as others keep coming. Kafka waits 3 s (measured: decisions/0005)."""
     group_min_session_timeout_ms: int = setting(6_000, at_least=1, kafka=("group.min.session.timeout.ms",))
     """The shortest session time-out a member may ask for."""
     group_max_session_timeout_ms: int = setting(30 * MINUTE_MS, at_least=1, kafka=("group.max.session.timeout.ms",))
