@@ -46,7 +46,7 @@ def _use(bootstrap: str) -> None:
         future.result(10)
     for compression in COMPRESSIONS:
         producer = new_producer(bootstrap, compression_type=compression, enable_idempotence=True, batch_size=8192)
-        values = [os.urandom(1000) for _ in range(RECORDS_PER_COMPRESSION)]
+        values = [os.urandom(700) + bytes(500) for _ in range(RECORDS_PER_COMPRESSION)]
         send(producer, "kept", values, partition=0, key=b"key", headers=[("h", b"1")])
     consumer = new_consumer(bootstrap, "the-group")
     consumer.subscribe(["kept"])
@@ -110,7 +110,7 @@ def test_committed_offsets_and_group_metadata_are_read(stopped: Stopped) -> None
 
     assert '"group":"the-group","topic":"kept","partition":0' in printed
     assert '"offset":42' in printed
-    assert '"metadata":"note"' in printed
+    assert '"metadata":"note' in printed  # confluent-kafka sends its terminating zero along
     assert '"protocolType":"consumer"' in printed
 
 

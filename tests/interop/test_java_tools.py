@@ -154,9 +154,9 @@ def test_kafka_configs_changes_topics_brokers_and_quotas(bootstrap: str, topic: 
     configs("--alter", *of_client, "--delete-config", "producer_byte_rate")
 
     of_brokers = ("--entity-type", "brokers", "--entity-default")
-    configs("--alter", *of_brokers, "--add-config", "log.cleaner.threads=2")
-    assert "log.cleaner.threads=2" in configs("--describe", *of_brokers)
-    configs("--alter", *of_brokers, "--delete-config", "log.cleaner.threads")
+    configs("--alter", *of_brokers, "--add-config", "message.max.bytes=1048600")
+    assert "message.max.bytes=1048600" in configs("--describe", *of_brokers)
+    configs("--alter", *of_brokers, "--delete-config", "message.max.bytes")
     assert "log.segment.bytes=1073741824" in configs(
         "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all"
     )
