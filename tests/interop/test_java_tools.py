@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bench import apache_kafka
 
+from bench import apache_kafka
 from tests.interop.confluent import fill, new_consumer, new_producer, read, send
 from tests.interop.conftest import MakeTopic
 from tests.interop.kafka_tools import MAIN_CLASSES, run, run_unchecked
