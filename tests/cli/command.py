@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +56,13 @@ class Ottla:
         assert "Traceback" not in finished.stderr, finished.stderr
         return finished
 
-    def popen(self, *arguments: str, **more: Any) -> "subprocess.Popen[bytes]":
-        """For commands that a test must talk to while they run."""
+    @contextmanager
+    def running(self, *arguments: str, **more: Any) -> "Iterator[subprocess.Popen[bytes]]":
+        """For commands that a test must talk to while they run. Whatever happens in the block, they end with it."""
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen([SCRIPT, *arguments], env=environment(self.bootstrap), **{**pipes, **more})
+        command = [SCRIPT, *arguments]
+        with subprocess.Popen(command, env=environment(self.bootstrap), **{**pipes, **more}) as process:
+            try:
+                yield process
+            finally:
+                process.kill()

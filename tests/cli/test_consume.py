@@ -95,15 +95,15 @@ def test_a_format_that_is_none_is_wrong_usage(ottla: Ottla, numbers: str) -> Non
 
 
 def test_follow_prints_what_arrives_until_ctrl_c(ottla: Ottla, topic: str) -> None:
-    process = ottla.popen("consume", topic, "--follow")
-    assert process.stdout is not None
-    ottla("produce", topic, stdin="first\n")
-    assert process.stdout.readline() == b"first\n"
-    ottla("produce", topic, stdin="second\n")
-    assert process.stdout.readline() == b"second\n"
+    with ottla.running("consume", topic, "--follow") as process:
+        assert process.stdout is not None
+        ottla("produce", topic, stdin="first\n")
+        assert process.stdout.readline() == b"first\n"
+        ottla("produce", topic, stdin="second\n")
+        assert process.stdout.readline() == b"second\n"
 
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=20)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=20)
 
     assert process.returncode == 130
     assert stderr.strip() == b""

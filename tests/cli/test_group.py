@@ -51,8 +51,7 @@ def test_people_get_a_table_with_the_lag(ottla: Ottla, topic: str, group: str) -
 
 
 def test_members_are_shown_while_they_read(ottla: Ottla, topic: str, topic_name: str) -> None:
-    reader = ottla.popen("consume", topic, "--group", topic_name, "--follow")
-    try:
+    with ottla.running("consume", topic, "--group", topic_name, "--follow") as reader:
         assert reader.stdout is not None
         ottla("produce", topic, stdin="x\n")
         assert reader.stdout.readline() == b"x\n"
@@ -67,9 +66,6 @@ def test_members_are_shown_while_they_read(ottla: Ottla, topic: str, topic_name:
         refused = ottla("group", "reset", topic_name, "--to", "beginning", "--topic", topic, "--execute", code=1)
         assert refused.stderr.startswith("ottla: ")
         ottla("group", "delete", topic_name, code=1)
-    finally:
-        reader.kill()
-        reader.communicate()
 
 
 def test_a_group_that_is_not_there_is_refused(ottla: Ottla) -> None:

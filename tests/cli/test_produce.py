@@ -125,14 +125,14 @@ def test_two_ways_to_give_a_key_are_wrong_usage(ottla: Ottla, topic: str) -> Non
 
 
 def test_ctrl_c_keeps_what_was_read(ottla: Ottla, topic: str) -> None:
-    process = ottla.popen("produce", topic, stdin=subprocess.PIPE)
-    assert process.stdin is not None
-    process.stdin.write(b"typed\n")
-    process.stdin.flush()
-    assert ottla("consume", topic, "--follow", "--max", "1").lines == ["typed"]
+    with ottla.running("produce", topic, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"typed\n")
+        process.stdin.flush()
+        assert ottla("consume", topic, "--follow", "--max", "1").lines == ["typed"]
 
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=20)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=20)
 
     assert process.returncode == 130
     assert b"Traceback" not in stderr

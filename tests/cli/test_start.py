@@ -126,12 +126,12 @@ def test_bench_finds_a_local_node_by_itself(tmp_path: Path) -> None:
 
 def test_nothing_is_written_to_standard_output(tmp_path: Path) -> None:
     node = NodeProcess(tmp_path)
-    command = Ottla().popen("start", "--port", str(node.port), "--data-dir", str(node.data_dir))
-    assert command.stderr is not None
-    while b"serves on" not in command.stderr.readline():
-        assert command.poll() is None
+    with Ottla().running("start", "--port", str(node.port), "--data-dir", str(node.data_dir)) as command:
+        assert command.stderr is not None
+        while b"serves on" not in command.stderr.readline():
+            assert command.poll() is None
 
-    command.send_signal(signal.SIGTERM)
-    stdout, _ = command.communicate(timeout=20)
+        command.send_signal(signal.SIGTERM)
+        stdout, _ = command.communicate(timeout=20)
 
     assert (command.returncode, stdout) == (0, b"")

@@ -13,14 +13,18 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError
 from confluent_kafka import Consumer as RawConsumer
 from confluent_kafka import TopicPartition as RawPartition
 
+from ottla.cli.failures import unreachable_failure
 from ottla.cli.options import now_ms
+from ottla.cli.output import note
 from ottla.cli.record_output import OutputRecord
-from ottla.client.librdkafka import logger, on_error, to_error, translated
+from ottla.client.librdkafka import logger, to_error, translated
 from ottla.client.settings import ConsumerConfig
 from ottla.types import TopicPartition
 
 POLL_S = 0.2
 """How long Ctrl-C may go unnoticed."""
+SILENCE_MS_MAX = 60_000
+"""Where more is known to be there, silence for so long means that nobody answers. Long enough for a rebalance."""
 LATE_MS = 1_000
 """A record may arrive this much later than its timestamp says before a wait for that time is over."""
 
@@ -61,7 +65,7 @@ class Reader:
     """Iterates over batches of records. An empty batch means that nothing came for a moment."""
 
     def __init__(self, config: ConsumerConfig, stop: Stop) -> None:
-        extra = {"enable.partition.eof": True, "error_cb": on_error}
+        extra = {"enable.partition.eof": True, "error_cb": self._on_error}
         self._consumer = RawConsumer({**config.librdkafka(), **extra}, logger=logger)
         self._group = config.group_id is not None
         self._stop = stop
@@ -69,6 +73,7 @@ class Reader:
         self._open: set[TopicPartition] = set()
         self._assigned = False
         self._count = 0
+        self._warned = False
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         with translated("reading"):
@@ -90,8 +95,11 @@ class Reader:
             current_ms = now_ms()
             if records:
                 last_record_ms = current_ms
+                self._warned = False
             elif self._stop.ends_quiet(current_ms - last_record_ms, current_ms):
                 return
+            elif not self._stop.follow and current_ms - last_record_ms > SILENCE_MS_MAX:
+                raise unreachable_failure(f"nothing came for {SILENCE_MS_MAX // 1_000} s")
 
     def close(self) -> None:
         """Commits what was read, in a group."""
@@ -150,6 +158,12 @@ class Reader:
             held = {TopicPartition(at.topic, at.partition) for at in self._consumer.assignment()}
             offsets = [RawPartition(at.topic, at.partition, next_) for at, next_ in newest.items() if at in held]
             self._consumer.store_offsets(offsets=offsets)
+
+    def _on_error(self, error: Any) -> None:
+        """librdkafka goes on trying; a person who waits should know that it must."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not self._warned:
+            self._warned = True
+            note("No broker answers; still trying. Ctrl-C ends.")
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
         self._assigned = True

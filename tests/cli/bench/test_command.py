@@ -41,13 +41,13 @@ def test_a_process_that_is_not_there_can_not_be_watched(ottla: Ottla) -> None:
 
 
 def test_ctrl_c_ends_the_clients_and_deletes_the_topic(ottla: Ottla) -> None:
-    process = ottla.popen("bench", "latency", "--seconds", "600", "--json", start_new_session=True)
-    topic = f"ottla-bench-{process.pid}-latency"
-    while topic not in ottla("topic", "list").stdout:
-        assert process.poll() is None
+    with ottla.running("bench", "latency", "--seconds", "600", "--json", start_new_session=True) as process:
+        topic = f"ottla-bench-{process.pid}-latency"
+        while topic not in ottla("topic", "list").stdout:
+            assert process.poll() is None
 
-    os.killpg(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=30)
+        os.killpg(process.pid, signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=30)
 
     assert process.returncode == 130
     assert stdout == b""
