@@ -26,6 +26,8 @@ ACKS = {"0": AckMode.NONE, "1": AckMode.LEADER, "all": AckMode.ALL}
 LINGER_MS = 5
 """Enough for a batch to fill from a file, too little for a person to notice."""
 BATCH_BYTES = 256 * KIB
+TIMED_FROM_RECORDS = 1_000
+"""For fewer, the time is that of connecting."""
 
 
 @click.command
@@ -121,4 +123,4 @@ def _print_summary(topic: str, sender: Sender, seconds: float, as_json: bool) ->
         print_json({**facts, "seconds": round(seconds, 3), "partitions": places})
     else:
         count = f"{sender.acknowledged:,} record{'' if sender.acknowledged == 1 else 's'} to {topic}"
-        note(f"{count} in {seconds:.1f} s" if seconds >= 1 else count)
+        note(f"{count} in {seconds:.1f} s" if sender.acknowledged >= TIMED_FROM_RECORDS else count)
