@@ -164,6 +164,7 @@ class Consumer:
 
         With nothing left to take, the program has come back for more, and all that it was given is done.
         """
+        self._require_open()
         if self._buffer:
             return True
         self._mark_done()

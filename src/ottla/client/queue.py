@@ -255,7 +255,8 @@ class Queue:
         return DirectoryPlace(targets.directory, partitions=self._partitions_wanted, patience_s=self._patience_s)
 
     def _make_topic(self, place: Place, topic: str) -> None:
-        config = AdminConfig(bootstrap_servers=place.bootstrap_servers, request_timeout_ms=5_000)
+        patience_ms = max(int(self._patience_s * 1000), 1)
+        config = AdminConfig(bootstrap_servers=place.bootstrap_servers, request_timeout_ms=min(5_000, patience_ms))
         deadline = time.monotonic() + self._patience_s
         with Admin(config) as admin:
             while True:

@@ -214,7 +214,8 @@ class QueueConsumer:
         except ClientError as error:
             logger.warning("what is left in %s can't be read now: %s", self.place.bootstrap_servers, error)
             return True
-        return all(done[at].offset >= end.offset if at in done else starts[at] == end for at, end in ends.items())
+        at_least = {at: done[at].offset if at in done else start.offset for at, start in starts.items()}
+        return all(at_least[at] >= end.offset for at, end in ends.items())
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if not self.auto_ack:
