@@ -15,11 +15,12 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.services import Deferred, RequestContext, Services
+from ottla.services import Deferred, RequestContext
 from ottla.storage.log import Origin
 
 ACKS_NONE = 0
-ACKS = (-1, 0, 1)
+ACKS_ALL = -1
+ACKS = (ACKS_ALL, ACKS_NONE, 1)
 BY_TOPIC_ID_FROM = 13
 
 
@@ -32,7 +33,7 @@ def produce(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | D
     response = ProduceResponse(
         responses=[
             TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=_append(topic, services, ctx)
+                name=topic.name, topic_id=topic.topic_id, partition_responses=_append(topic, request.acks, ctx)
             )
             for topic in request.topic_data
         ],
@@ -51,8 +52,9 @@ def _refusal(request: ProduceRequest) -> BrokerError | None:
     return None
 
 
-def _append(topic: TopicProduceData, services: Services, ctx: RequestContext) -> list[PartitionProduceResponse]:
-    append, partitions, now_ms = services.committer.append, services.partitions, ctx.now_ms
+def _append(topic: TopicProduceData, acks: int, ctx: RequestContext) -> list[PartitionProduceResponse]:
+    services, now_ms = ctx.services, ctx.now_ms
+    append, partitions = services.committer.append, services.partitions
     answers = []
     for data in topic.partition_data:
         try:
@@ -62,6 +64,8 @@ def _append(topic: TopicProduceData, services: Services, ctx: RequestContext) ->
                 partition = partitions.get_by_id(topic.topic_id, data.index)
             if data.records is None:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
+            if acks == ACKS_ALL and partition.in_sync_replicas < partition.log.config.min_insync_replicas:
+                raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
             base_offset = append(partition, data.records, now_ms=now_ms, origin=Origin.CLIENT)
         except BrokerError as error:
             answers.append(_refused(data.index, error))

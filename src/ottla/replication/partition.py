@@ -30,7 +30,7 @@ class Partition:
     made durable.
     """
 
-    __slots__ = ("high_watermark", "index", "leader_epoch", "log", "topic", "topic_id", "waiters")
+    __slots__ = ("high_watermark", "in_sync_replicas", "index", "leader_epoch", "log", "topic", "topic_id", "waiters")
 
     def __init__(self, *, topic: str, topic_id: TopicId, index: int, leader_epoch: int, log: Log) -> None:
         self.topic = topic
@@ -38,6 +38,8 @@ class Partition:
         self.index = index
         self.leader_epoch = leader_epoch
         self.log = log
+        self.in_sync_replicas = 1
+        """How many replicas have all that is committed, this one included."""
         self.high_watermark = log.durable_offset
         self.waiters: set[Waiter] = set()
 

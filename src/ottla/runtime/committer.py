@@ -133,9 +133,8 @@ class Committer:
             self._finish(None, touched, answers)
         elif self._pace.is_quick:
             started_ns = time.perf_counter_ns()
-            try:
-                commit.run()
-            except DiskFailedError as error:
+            error = self._run(commit)
+            if error is not None:
                 self._fail(commit, error, touched, answers)
             else:
                 self._pace.record(time.perf_counter_ns() - started_ns)
@@ -146,13 +145,22 @@ class Committer:
 
     def _run_in_thread(self, commit: Commit, touched: dict[Partition, int], answers: list[Any]) -> None:
         started_ns = time.perf_counter_ns()
+        error = self._run(commit)
+        took_ns = time.perf_counter_ns() - started_ns
+        self._loop.call_soon_threadsafe(self._thread_done, commit, touched, answers, error, took_ns)
+
+    def _run(self, commit: Commit) -> DiskFailedError | None:
+        """Whatever goes wrong, it ends here: a commit that nobody finishes would hold every answer for ever."""
         try:
             commit.run()
         except DiskFailedError as error:
-            self._loop.call_soon_threadsafe(self._thread_done, commit, touched, answers, error, 0)
-        else:
-            took_ns = time.perf_counter_ns() - started_ns
-            self._loop.call_soon_threadsafe(self._thread_done, commit, touched, answers, None, took_ns)
+            return error
+        except Exception as error:
+            log.exception("a commit failed by a bug of ours; nothing more is written until the node is restarted")
+            failure = DiskFailedError(f"internal error: {error!r}")
+            self._group.poison(failure)
+            return failure
+        return None
 
     def _thread_done(
         self,

@@ -26,6 +26,7 @@ from ottla.metadata.controller import Controller
 from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.metadata.state import Changes
 from ottla.metadata.topic_configs import topic_log_config
+from ottla.ports import Clock, Disk, Random
 from ottla.runtime.clock import SystemClock, SystemRandom
 from ottla.runtime.committer import Committer
 from ottla.runtime.directory_lock import DirectoryLock
@@ -59,14 +60,25 @@ SESSION_ID_MAX = 2**31 - 1
 class Node:
     """`await node.start()`, then clients are served until `await node.stop()`."""
 
-    def __init__(self, config: BrokerConfig, *, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> None:
+        """The outside is the real one unless given: a disk that is given needs no lock."""
         self.config = config
-        self.clock = SystemClock()
+        self.clock: Clock = clock or SystemClock()
         self.port = config.port
         self.controller_id = config.node_id
         self.quotas = NodeQuotas(config.quota)
         self._loop = loop
-        self._random = SystemRandom()
+        self._random: Random = random or SystemRandom()
+        self._given_disk = disk
+        self._lock: DirectoryLock | None = None
         self._timers = Timers(loop)
         self._commit_threads = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="ottla-commit")
         self._upkeep_threads = ThreadPoolExecutor(UPKEEP_THREADS, thread_name_prefix="ottla-upkeep")
@@ -94,25 +106,29 @@ class Node:
         started = time.perf_counter()
         self.port = await self._server.bind(self.config.address, self.config.port)
         try:
-            self._lock = DirectoryLock(self.config.data_dir)
-            try:
-                await self._open()
-            except BaseException:
-                self._lock.release()
-                raise
+            await self._open(self._given_disk or self._lock_disk())
         except BaseException:
             await self._server.close()
+            self._unlock()
             raise
         await self._server.serve()
-        self._lock.publish(f"{self.config.advertised_host}:{self.port}")
+        if self._lock is not None:
+            self._lock.publish(f"{self.config.advertised_host}:{self.port}")
         took_ms = (time.perf_counter() - started) * 1000
         log.info("node %d serves on %s:%d after %.0f ms", self.config.node_id, self.config.address, self.port, took_ms)
 
-    async def _open(self) -> None:
-        self._disk = OsDisk(self.config.data_dir, open_files_max=self.config.storage.open_files_max)
-        self._identity: Identity = load_or_create(self._disk, self.config.node_id, self._random)
+    def _lock_disk(self) -> Disk:
+        self._lock = DirectoryLock(self.config.data_dir)
+        return OsDisk(self.config.data_dir, open_files_max=self.config.storage.open_files_max)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    async def _open(self, disk: Disk) -> None:
+        self._identity: Identity = load_or_create(disk, self.config.node_id, self._random)
         self.cluster_id = self._identity.cluster_id
-        self._logs = LogManager(self._disk, self.config, clock=self.clock, random=self._random)
+        self._logs = LogManager(disk, self.config, clock=self.clock, random=self._random)
         metadata_log = self._logs.recover_metadata()
         self.committer = Committer(
             loop=self._loop,
@@ -241,15 +257,29 @@ class Node:
     # Stopping
 
     async def stop(self) -> None:
-        """Everything that was acknowledged is on disk, and the next start has nothing to recover."""
+        """Everything that was acknowledged is on disk, and the next start has nothing to recover.
+
+        Raises DiskFailedError if the disk would not have it: then the next start recovers, as after a crash.
+        """
         await self._server.close()
-        await self.groups.close()
         await self.committer.drain()
+        try:
+            await self._end_work()
+            self._logs.close()
+        finally:
+            self._unlock()
+        log.info("node %d has stopped", self.config.node_id)
+
+    async def abandon(self) -> None:
+        """Leave everything as it lies, as a crash would: for tests."""
+        await self._server.close()
+        await self._end_work()
+        self._unlock()
+
+    async def _end_work(self) -> None:
+        await self.groups.close()
         await self._upkeep.stop()
         self._metadata.close()
         self._timers.close()
-        self._logs.close()
         self._commit_threads.shutdown()
         self._upkeep_threads.shutdown()
-        self._lock.release()
-        log.info("node %d has stopped", self.config.node_id)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.config import Durability
@@ -122,7 +123,7 @@ class Commit:
     def _sync_journal(self) -> None:
         for file in self.files:
             file.sync()
-        for block, after in zip(self.blocks, (*self.blocks[1:], None), strict=True):
+        for block, after in zip_longest(self.blocks, self.blocks[1:]):
             if after is None or after.into is not block.into:
                 block.into.sync()
 
@@ -182,9 +183,10 @@ class GroupCommit:
         self._controls.append(Control(kind, log.topic_id, log.partition.partition, offset, log, apply))
 
     def remove(self, topic_id: TopicId, partition: int, log: Log | None) -> None:
-        """The log is deleted: what it has pending is dropped, and the next commit says so."""
+        """The log is deleted: whatever was still to be done with it is not, and the next commit says so."""
         if log is not None:
             self._dirty.pop(log, None)
+            self._controls = [control for control in self._controls if control.log is not log]
             self.unsynced.pop(log, None)
             if self.checkpoint is not None:
                 self.checkpoint.forget(log)
