@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from ottla.errors import ErrorCode
@@ -21,7 +23,7 @@ def test_a_topic_that_is_asked_for_comes_to_be() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"auto_create_topics_enable": False}])
-def test_unless_the_client_or_the_broker_does_not_want_that(settings: dict[str, bool]) -> None:
+def test_unless_the_client_or_the_broker_does_not_want_that(settings: dict[str, Any]) -> None:
     async def scenario(rig: NodeRig) -> None:
         topic = (await rig.ask(named("new", create=bool(settings)))).topics[0]
         assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
