@@ -17,17 +17,16 @@ from ottla.metadata.topic_configs import dynamic_log_config
 
 @cache
 def broker_configs() -> Mapping[str, ConfigDef]:
-    """By name, in alphabetical order."""
-    found = {_name_of(setting): setting for setting in settings().values()}
+    """By name, in alphabetical order. What has two names in Kafka (node.id, broker.id) has both here."""
+    found = {name: setting for setting in settings().values() for name in _names_of(setting)}
     return {
         name: define(name, setting, read_only=not setting.path.startswith("log."))
         for name, setting in sorted(found.items())
     }
 
 
-def _name_of(setting: Setting) -> str:
-    names = setting.kafka_names
-    return names[0] if names else "ottla." + setting.path.replace("_", ".")
+def _names_of(setting: Setting) -> tuple[str, ...]:
+    return setting.kafka_names or ("ottla." + setting.path.replace("_", "."),)
 
 
 def static_value(config: BrokerConfig, definition: ConfigDef) -> Any:
