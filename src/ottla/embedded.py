@@ -6,7 +6,10 @@ It is the same node as `ottla start` runs, with the same files and the same port
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import weakref
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,6 +37,7 @@ class EmbeddedNode:
         self._started = threading.Event()
         self._stop: asyncio.Event | None = None
         self._error: BaseException | None = None
+        os.register_at_fork(after_in_child=partial(_drop_in_child, weakref.ref(self)))
 
     @property
     def bootstrap(self) -> str:
@@ -99,3 +103,11 @@ class EmbeddedNode:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _drop_in_child(reference: weakref.ref[EmbeddedNode]) -> None:
+    """The node runs in the parent. A child that kept its sockets would keep its clients from seeing it end."""
+    embedded = reference()
+    if embedded is not None and embedded.node is not None:
+        embedded.node.drop_in_child()
+        embedded.node = None

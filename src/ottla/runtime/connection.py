@@ -103,6 +103,10 @@ class Connection(asyncio.BufferedProtocol):
 
     # The event loop calls these.
 
+    @property
+    def socket(self) -> Any:
+        return self._transport.get_extra_info("socket")
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self._server.limits.send_buffer_bytes_max)

@@ -16,7 +16,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from ottla.config import BrokerConfig, LogConfig
 from ottla.handlers import all as _handlers  # noqa: F401  # registers every handler
@@ -43,6 +42,7 @@ from ottla.runtime.quotas import NodeQuotas
 from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
 from ottla.runtime.upkeep import Upkeep
+from ottla.runtime.workers import Workers
 from ottla.services import Deferred
 from ottla.storage.log_manager import LogManager
 from ottla.storage.recovery import RecoveryReport
@@ -80,8 +80,8 @@ class Node:
         self._given_disk = disk
         self._lock: DirectoryLock | None = None
         self._timers = Timers(loop)
-        self._commit_threads = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="ottla-commit")
-        self._upkeep_threads = ThreadPoolExecutor(UPKEEP_THREADS, thread_name_prefix="ottla-upkeep")
+        self._commit_threads = Workers(COMMIT_THREADS, "ottla-commit")
+        self._upkeep_threads = Workers(UPKEEP_THREADS, "ottla-upkeep")
         self._server = Server(
             loop=loop,
             limits=config.network,
@@ -269,6 +269,10 @@ class Node:
         finally:
             self._unlock()
         log.info("node %d has stopped", self.config.node_id)
+
+    def drop_in_child(self) -> None:
+        """In a forked process, which has nothing of this node but copies of its sockets."""
+        self._server.drop_in_child()
 
     async def abandon(self) -> None:
         """Leave everything as it lies, as a crash would: for tests."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 from typing import Any
 
 from ottla.config import NetworkConfig
@@ -100,6 +101,15 @@ class Server:
             elif now - connection.silent_since >= silent_for:
                 connection.close("it was silent for too long")
         self.timers.after_ms(self._idle_check_ms(), self._close_idle)
+
+    def drop_in_child(self) -> None:
+        """In a process that was forked from this one: give up the copies of its sockets, and do nothing else to them.
+
+        Otherwise the port stays taken, and clients see no end of their connections, until the child ends too.
+        """
+        listening = () if self._listener is None else self._listener.sockets
+        for held in (*listening, *(connection.socket for connection in self.connections)):
+            os.close(held.fileno())
 
     async def close(self) -> None:
         """Stop listening and hang up. What was answered has been written; what waits is not answered any more."""
