@@ -21,6 +21,7 @@ from pathlib import Path
 from ottla.client.errors import QueueUnavailableError
 from ottla.client.librdkafka import logger
 from ottla.client.queue_target import QueueMode
+from ottla.config import GroupConfig
 from ottla.embedded import EmbeddedNode
 from ottla.errors import DirectoryLockedError, OttlaError
 from ottla.runtime.directory_lock import LOCK_FILE, lock_owner
@@ -77,8 +78,13 @@ class DirectoryPlace:
 
     def _host(self, address: str) -> str:
         host, _, port = address.rpartition(":")
-        settings = {"address": host, "num_partitions": self._partitions}
-        self._node = EmbeddedNode(self._directory, port=int(port), **settings).start()
+        self._node = EmbeddedNode(
+            self._directory,
+            port=int(port),
+            address=host,
+            num_partitions=self._partitions,
+            groups=GroupConfig(group_initial_rebalance_delay_ms=0),  # a program's first consumer need not wait
+        ).start()
         return address
 
     def _watch(self) -> None:

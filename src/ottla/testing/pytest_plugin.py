@@ -106,9 +106,13 @@ def ottla_node_factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cal
     with ExitStack() as running:
 
         def start(**settings: Any) -> OttlaNode:
+            from ottla.config import GroupConfig
             from ottla.embedded import EmbeddedNode
 
-            node = OttlaNode(EmbeddedNode(tmp_path_factory.mktemp("ottla"), **settings).start())
+            # A test has its few consumers at hand: there is nobody to wait for before a group is formed.
+            groups = GroupConfig(group_initial_rebalance_delay_ms=0)
+            embedded = EmbeddedNode(tmp_path_factory.mktemp("ottla"), **{"groups": groups, **settings})
+            node = OttlaNode(embedded.start())
             running.callback(node.stop)
             return node
 
