@@ -19,7 +19,8 @@ def new_consumer(bootstrap: str, group: str = "unused", **settings: Any) -> Cons
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name.replace("_", "."): value for name, value in settings.items()}
+    """librdkafka's names; callbacks keep theirs."""
+    return {name if name.endswith("_cb") else name.replace("_", "."): value for name, value in settings.items()}
 
 
 class Deliveries:
