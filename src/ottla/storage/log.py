@@ -322,7 +322,7 @@ class Log(LogAppends):
         self.truncate_to(durable)
         if self._has_directory:
             self.disk.sync_directory(self.directory)
-        self.durable_offset = durable
+        self.durable_offset = self.end_offset
 
     def close(self) -> None:
         """Leave everything so that the next `open` is clean."""

@@ -221,8 +221,10 @@ class Segment:
 
     def locate(self, offset: int, end: int) -> int | None:
         """The position of the batch that holds `offset`, or of the first after it; None if that is not before `end`."""
+        if not end:
+            return None
         if offset <= self.base_offset:
-            return 0 if end else None
+            return 0
         position = self.offsets.lookup(offset)
         file = self.file()
         while position < end:
