@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ottla.config import BrokerConfig, Durability, JournalConfig, LogConfig, StorageConfig
-from ottla.errors import BrokerError, OttlaError
+from ottla.errors import BrokerError, DiskFailedError, OttlaError
 from ottla.protocol.records import Record, build_batch, iter_batches
 from ottla.storage.checkpoint import Job
 from ottla.storage.log import Log
@@ -137,7 +137,11 @@ class Storage:
         if commit is None:
             return
         covered = {partition: list(expected.waiting) for partition, expected in self.expected.items()}
-        commit.run()
+        try:
+            commit.run()
+        except DiskFailedError:
+            group.fail(commit)
+            raise
         group.finish(commit)
         for partition, sent in covered.items():
             if partition in self.expected:
@@ -301,7 +305,6 @@ class CrashEverywhere:
         survivals: tuple[Survival, ...] = SURVIVALS,
         check: Callable[[CrashingDisk, dict[TopicPartition, Expected]], list[str]] = violations,
     ) -> None:
-        self._disk = disk
         self._expected = expected
         self._every = every
         self._survivals = survivals
@@ -309,6 +312,11 @@ class CrashEverywhere:
         self.operations = 0
         self.crashes = 0
         self.violations: list[str] = []
+        self.follow(disk)
+
+    def follow(self, disk: CrashingDisk) -> None:
+        """Go on with another disk: what a crash has left of the last one."""
+        self._disk = disk
         disk.before_operation = self._before
 
     def _before(self, operation: Operation, path: str) -> None:

@@ -7,66 +7,80 @@ from hypothesis import strategies as st
 from ottla.errors import CorruptLogError
 from ottla.storage.checkpoints import (
     CLEAN_SHUTDOWN,
+    LOG_OFFSETS,
     RECOVERY_POINTS,
     CleanShutdown,
-    read_offsets,
+    LogKey,
+    LogOffsets,
+    LogOffsetsFile,
+    read_log_offsets,
     take_clean_shutdown,
     write_clean_shutdown,
-    write_offsets,
+    write_kafka_offsets,
 )
 from ottla.storage.journal import Resume
 from ottla.testing.disk import CrashingDisk
 from ottla.testing.disk_model import NOTHING_UNSYNCED
 from ottla.types import TopicPartition
 
-partitions = st.builds(TopicPartition, st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True), st.integers(0, 9999))
+keys = st.tuples(st.binary(min_size=16, max_size=16), st.integers(0, 9999))
+offsets = st.integers(0, 2**63 - 1)
 
 
 def write(disk: CrashingDisk, path: str, content: bytes) -> None:
     disk.open(path, create=True).pwritev([content], 0)
 
 
-@given(st.dictionaries(partitions, st.integers(0, 2**63 - 1)))
-def test_offsets_come_back_as_they_were_written(offsets: dict[TopicPartition, int]) -> None:
+@given(st.dictionaries(keys, st.builds(LogOffsets, offsets, offsets)))
+def test_offsets_come_back_as_they_were_written(known: dict[LogKey, LogOffsets]) -> None:
     disk = CrashingDisk()
-    write_offsets(disk, RECOVERY_POINTS, offsets)
+    LogOffsetsFile(disk, known).sync()
 
-    assert read_offsets(disk.crash(NOTHING_UNSYNCED), RECOVERY_POINTS) == offsets
+    assert read_log_offsets(disk.crash(NOTHING_UNSYNCED)) == known
 
 
-def test_the_format_is_kafkas() -> None:
+def test_a_file_is_what_it_was_when_it_was_made_not_when_it_is_written() -> None:
     disk = CrashingDisk()
-    write_offsets(disk, RECOVERY_POINTS, {TopicPartition("orders", 3): 17})
+    known = {(bytes(16), 0): LogOffsets(1, 0)}
+    file = LogOffsetsFile(disk, known)
+    known[bytes(16), 0] = LogOffsets(2, 0)
+    file.sync()
+
+    assert read_log_offsets(disk) == {(bytes(16), 0): LogOffsets(1, 0)}
+
+
+def test_kafkas_own_files_are_in_kafkas_format() -> None:
+    disk = CrashingDisk()
+    write_kafka_offsets(disk, RECOVERY_POINTS, {TopicPartition("orders", 3): 17})
 
     assert disk.open(RECOVERY_POINTS).pread(100, 0) == b"0\n1\norders 3 17\n"
 
 
 def test_a_missing_file_holds_nothing() -> None:
-    assert read_offsets(CrashingDisk(), RECOVERY_POINTS) == {}
+    assert read_log_offsets(CrashingDisk()) == {}
 
 
-@pytest.mark.parametrize("content", [b"", b"0\n", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"", b"0\n", b"1\n0\n", b"0\n2\nAA 0 1 0\n", b"0\n1\nAA 0\n", b"\xff\xfe"])
 def test_anything_else_is_told_from_a_checkpoint(content: bytes) -> None:
     disk = CrashingDisk()
-    write(disk, RECOVERY_POINTS, content)
+    write(disk, LOG_OFFSETS, content)
 
-    with pytest.raises(CorruptLogError, match=RECOVERY_POINTS):
-        read_offsets(disk, RECOVERY_POINTS)
+    with pytest.raises(CorruptLogError, match=LOG_OFFSETS):
+        read_log_offsets(disk)
 
 
 def test_a_crash_while_writing_leaves_the_old_offsets_or_the_new() -> None:
-    old, new = {TopicPartition("a", 0): 1}, {TopicPartition("a", 0): 2, TopicPartition("b", 0): 3}
+    old = {(bytes(16), 0): LogOffsets(1, 0)}
+    new = {(bytes(16), 0): LogOffsets(2, 1), (bytes(16), 1): LogOffsets(3, 0)}
     disk = CrashingDisk(seed=3)
-    write_offsets(disk, RECOVERY_POINTS, old)
-    found: list[dict[TopicPartition, int]] = []
-    disk.before_operation = lambda operation, path: found.extend(
-        read_offsets(disk.crash(), RECOVERY_POINTS) for _ in range(20)
-    )
-    write_offsets(disk, RECOVERY_POINTS, new)
+    LogOffsetsFile(disk, old).sync()
+    found: list[dict[LogKey, LogOffsets]] = []
+    disk.before_operation = lambda operation, path: found.extend(read_log_offsets(disk.crash()) for _ in range(20))
+    LogOffsetsFile(disk, new).sync()
 
     assert old in found
     assert new in found
-    assert all(offsets in (old, new) for offsets in found)
+    assert all(known in (old, new) for known in found)
 
 
 SHUTDOWN = CleanShutdown(

@@ -4,13 +4,23 @@
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ottla.config import Durability
-from ottla.testing.disk import CrashingDisk
-from ottla.testing.disk_model import EVERYTHING_WRITTEN, Keep, Survival
+from ottla.errors import BrokerError, DiskFailedError
+from ottla.storage.group_commit import Commit
+from ottla.storage.journal import JournalFile, file_path
+from ottla.storage.journal_reader import LoggedEntry
+from ottla.storage.log import Log
+from ottla.storage.log_manager import LogManager
+from ottla.storage.pending import Syncable
+from ottla.storage.recovery import LogRecovery
+from ottla.testing.disk import CrashingDisk, Fault, Operation
+from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED, Keep, Survival
 from ottla.types import TopicPartition
 
 from .crash_model import (
@@ -19,6 +29,7 @@ from .crash_model import (
     Expected,
     Storage,
     broker_config,
+    contents,
     new_log,
     violations,
 )
@@ -114,8 +125,6 @@ def test_a_second_crash_before_any_operation_of_the_next_run_loses_nothing(seed:
     steps = a_long_day(Storage(disk, logs))
     for _ in range(7):
         next(steps)
-    for expected in logs.values():
-        expected.acknowledged += expected.waiting
     disk = disk.crash(EVERYTHING_WRITTEN if seed % 2 else ALL_ANY)
     crashing = CrashEverywhere(disk, logs, every=2)
     storage = restarted(disk, logs)
@@ -127,12 +136,11 @@ def test_a_second_crash_before_any_operation_of_the_next_run_loses_nothing(seed:
 
 def restarted(disk: CrashingDisk, logs: Logs) -> Storage:
     """A new run on what a crash left. What waited may have survived; from here on it counts as acknowledged or gone."""
-    for expected in logs.values():
-        expected.acknowledged += expected.waiting
-        expected.waiting = []
     storage = Storage(disk, logs)
     for partition, expected in logs.items():
         log = storage.log(partition)
+        expected.acknowledged += expected.waiting
+        expected.waiting = []
         expected.cut(log.end_offset)
         expected.cut_wanted = None
         expected.start_offset = expected.start_offset_wanted = log.start_offset
@@ -149,3 +157,323 @@ def test_without_a_sync_per_commit_a_killed_process_still_loses_nothing(durabili
     run_all(a_long_day(Storage(disk, logs, config=config)))
 
     assert crashing.violations == []
+
+
+# Recovery itself
+
+
+def crashed_in_the_middle_of_things(seed: int) -> tuple[CrashingDisk, Logs]:
+    disk, logs = CrashingDisk(seed=seed), three_logs()
+    steps = a_long_day(Storage(disk, logs))
+    for _ in range(9 + seed % 4):
+        next(steps)
+    return disk.crash(ALL_ANY), logs
+
+
+@pytest.mark.parametrize("seed", range(3 * RUNS))
+def test_a_crash_before_any_operation_of_recovery_loses_nothing(seed: int) -> None:
+    disk, logs = crashed_in_the_middle_of_things(seed)
+    crashing = CrashEverywhere(disk, logs)
+    found = violations(disk, logs)
+
+    assert found == []
+    assert crashing.violations == []
+    assert crashing.crashes > 50
+
+
+@pytest.mark.parametrize("seed", range(4 * RUNS))
+def test_recovering_again_gives_the_same(seed: int) -> None:
+    disk, logs = crashed_in_the_middle_of_things(seed)
+    first = Storage(disk, logs)
+    before = {partition: contents(first.log(partition)) for partition in logs}
+    for survival in (NOTHING_UNSYNCED, EVERYTHING_WRITTEN, ALL_ANY):
+        again = Storage(disk.crash(survival), logs)
+
+        assert {partition: contents(again.log(partition)) for partition in logs} == before
+        assert again.logs.report.bytes_replayed == 0
+
+
+# Any schedule
+
+partitions = st.sampled_from([A, B, C])
+operations = st.one_of(
+    st.tuples(st.just("append"), partitions, st.sampled_from([10, 30, 150, 420]), st.sampled_from([-1, -1, 5, 6])),
+    st.tuples(st.just("commit")),
+    st.tuples(st.just("commit")),
+    st.tuples(st.just("work")),
+    st.tuples(st.just("begin_checkpoint")),
+    st.tuples(st.just("truncate"), partitions, st.integers(0, 4)),
+    st.tuples(st.just("delete_records"), partitions, st.integers(1, 9)),
+    st.tuples(st.just("retain"), partitions),
+    st.tuples(st.just("delete_topic"), partitions),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("crash"), st.sampled_from([NOTHING_UNSYNCED, EVERYTHING_WRITTEN, ALL_ANY])),
+)
+
+
+@settings(
+    max_examples=15 * RUNS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+@given(schedule=st.lists(operations, min_size=10, max_size=80), seed=st.integers(0, 2**16), every=st.integers(5, 15))
+def test_no_schedule_and_no_crash_loses_anything(schedule: list[tuple[object, ...]], seed: int, every: int) -> None:
+    disk, logs = CrashingDisk(seed=seed), three_logs()
+    crashing = CrashEverywhere(disk, logs, every=every)
+    storage = Storage(disk, logs)
+    for name, *arguments in schedule:
+        if name == "append":
+            partition, size, producer_id = arguments
+            storage.append(partition, size=size, producer_id=producer_id)  # type: ignore[arg-type]  # drawn as such
+        elif name in ("restart", "crash"):
+            if name == "restart":
+                storage.stop()
+            disk = disk.crash(arguments[0] if arguments else NOTHING_UNSYNCED)  # type: ignore[arg-type]  # drawn as such
+            crashing.follow(disk)
+            storage = restarted(disk, logs)
+        else:
+            getattr(storage, str(name))(*arguments)
+    crashing.crash("at the end")
+
+    assert crashing.violations == []
+
+
+# Damage
+
+
+def damaged_day(seed: int = 3) -> tuple[CrashingDisk, Logs, Storage]:
+    """Six commits in the journal, none of them checkpointed."""
+    disk, logs = CrashingDisk(seed=seed), three_logs()
+    storage = Storage(disk, logs)
+    for _ in range(6):
+        storage.append(A)
+        storage.append(B, size=150)
+        storage.commit()
+    return disk, logs, storage
+
+
+def test_a_damaged_journal_entry_costs_nothing_while_the_segments_are_whole() -> None:
+    disk, logs, _ = damaged_day()
+    for bit in range(8 * 1_300, 8 * 3_000, 8 * 53):
+        after = disk.crash(EVERYTHING_WRITTEN)
+        after.flip_bit(file_path(0), bit)
+
+        storage = Storage(after, logs)
+
+        assert [problem for one in logs.values() for problem in _differences(storage, one)] == []
+
+
+def _differences(storage: Storage, expected: Expected) -> list[str]:
+    found = contents(storage.log(expected.partition))
+    return [] if found == [sent.stored for sent in expected.acknowledged] else [f"{expected.partition} differs"]
+
+
+SECOND_BLOCK = 512 + 1_024
+"""Blocks of this day are two sectors long."""
+DAMAGED = [SECOND_BLOCK + 5, SECOND_BLOCK + 60, SECOND_BLOCK + 180]
+"""In the block's header, in that of its first entry, and in a record."""
+
+
+@pytest.mark.parametrize("byte", DAMAGED)
+def test_damage_to_the_journal_is_reported(byte: int) -> None:
+    disk, logs, _ = damaged_day()
+    after = disk.crash(EVERYTHING_WRITTEN)
+    after.flip_bit(file_path(0), 8 * byte)
+
+    assert any("journal" in sentence for sentence in Storage(after, logs).logs.report.problems)
+
+
+@pytest.mark.parametrize("byte", DAMAGED)
+def test_damage_to_the_journal_with_the_segments_lost_costs_what_was_damaged_and_no_more(byte: int) -> None:
+    disk, logs, _ = damaged_day()
+    after = disk.crash(NOTHING_UNSYNCED)
+    after.flip_bit(file_path(0), 8 * byte)
+
+    storage = Storage(after, logs)
+
+    lost = [sentence for sentence in storage.logs.report.problems if "are lost" in sentence]
+    assert len(lost) >= 1
+    for expected in logs.values():
+        stored = [sent.stored for sent in expected.acknowledged]
+        found = contents(storage.log(expected.partition))
+        assert len(found) >= len(stored) - 1
+        assert [batch for batch in stored if batch in found] == found
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+def test_a_lost_index_is_made_again(suffix: str) -> None:
+    disk, logs, storage = damaged_day()
+    storage.stop()
+    lost = [name for name in disk.list("b-0") if name.endswith(suffix)]
+    assert lost
+    for name in lost:
+        disk.remove(f"b-0/{name}")
+
+    assert violations(disk.crash(EVERYTHING_WRITTEN), logs) == []
+
+
+def test_a_flipped_bit_in_a_segment_is_repaired_from_the_journal() -> None:
+    disk, logs, _ = damaged_day()
+    size = disk.size("b-0/00000000000000000000.log")
+    for bit in range(5, 8 * size, 8 * 97):
+        after = disk.crash(EVERYTHING_WRITTEN)
+        after.flip_bit("b-0/00000000000000000000.log", bit)
+
+        assert violations(after, logs) == []
+
+
+# A disk that fails
+
+
+def test_what_a_failed_sync_covered_is_never_acknowledged_and_nothing_is_after_it() -> None:
+    disk, logs, storage = damaged_day()
+    disk.faults.append(Fault(operation=Operation.SYNC, path_contains="journal", times=1))
+    storage.append(A)
+    with pytest.raises(DiskFailedError, match="sync the journal"):
+        storage.commit()
+    storage.append(A)
+    with pytest.raises(DiskFailedError, match="sync the journal"):
+        storage.commit()
+    with pytest.raises(DiskFailedError):
+        storage.logs.close()
+
+    assert logs[A].waiting
+    assert violations(disk.crash(NOTHING_UNSYNCED), logs) == []
+
+
+@pytest.mark.parametrize("path", ["journal", "a-0", "b-0"])
+@pytest.mark.parametrize("operation", [Operation.WRITE, Operation.SYNC])
+@pytest.mark.parametrize("skip", range(3))
+def test_an_error_anywhere_acknowledges_nothing_that_can_be_lost(path: str, operation: Operation, skip: int) -> None:
+    disk, logs, storage = damaged_day()
+    disk.faults.append(Fault(operation=operation, path_contains=path, skip=skip))
+
+    def go_on() -> None:
+        for _ in range(8):
+            storage.append(A)
+            storage.append(B, size=400)
+            storage.commit()
+            storage.begin_checkpoint()
+            storage.settle()
+
+    with pytest.raises((DiskFailedError, BrokerError)) as refusal:
+        go_on()
+
+    assert storage.logs.group_commit.poisoned or isinstance(refusal.value, BrokerError)
+    for survival in (NOTHING_UNSYNCED, EVERYTHING_WRITTEN, ALL_ANY):
+        assert violations(disk.crash(survival), logs) == []
+
+
+@pytest.mark.parametrize("room_bytes", range(0, 1_200, 60))
+def test_a_full_disk_refuses_and_works_again_when_there_is_room(room_bytes: int) -> None:
+    disk, logs, storage = damaged_day()
+    disk.capacity_bytes = _used_bytes(disk) + room_bytes
+    refused = 0
+    for _ in range(8):
+        try:
+            storage.append(A)
+            storage.append(B, size=150)
+            storage.commit()
+        except BrokerError:  # no room for a new segment's index
+            refused += 1
+        except DiskFailedError:
+            refused += 1
+            for expected in logs.values():
+                expected.waiting.clear()
+        assert violations(with_room(disk.crash(ALL_ANY)), logs) == []
+    assert refused
+    assert not storage.logs.group_commit.poisoned
+
+    disk.capacity_bytes = None
+    storage.append(A)
+    storage.append(B)
+    storage.commit()
+
+    assert not logs[A].waiting
+    for survival in (NOTHING_UNSYNCED, EVERYTHING_WRITTEN, ALL_ANY):
+        assert violations(disk.crash(survival), logs) == []
+
+
+def with_room(disk: CrashingDisk) -> CrashingDisk:
+    """Recovery needs some: whoever starts a node on a full disk must free it first."""
+    disk.capacity_bytes = None
+    return disk
+
+
+def _used_bytes(disk: CrashingDisk) -> int:
+    disk.capacity_bytes = 1 << 40
+    return (1 << 40) - disk.free_bytes()
+
+
+# That these checks can fail
+
+
+def no_sync(journal_file: JournalFile) -> None:
+    """A journal that is written and not synced."""
+
+
+def no_names(disk: CrashingDisk, path: str) -> None:
+    """Directories that are never synced."""
+
+
+def only_segments(commit: Commit) -> None:
+    """Acknowledged before the journal has it."""
+    for _, write in commit.shares:
+        write.run()
+
+
+def nothing_dirty(log: Log) -> list[Syncable]:
+    """A checkpoint that syncs no log."""
+    return []
+
+
+def truncate_at_once(manager: LogManager, log: Log, offset: int, then: Callable[[], None]) -> None:
+    """A truncation of which the journal knows nothing."""
+    log.truncate_to(offset)
+    then()
+
+
+def no_replay(recovery: LogRecovery, entry: LoggedEntry, upto: int) -> None:
+    """A recovery that reads the journal and does nothing with it."""
+
+
+def forget_at_once(manager: LogManager) -> None:
+    """A journal that is used again before the segments are synced."""
+    journal = manager.group_commit.journal
+    journal.release(journal.next_sequence)
+
+
+def believe_any_directory(manager: LogManager, *partition: object, is_needed: bool = False) -> None:
+    """Nobody looks whose a directory is."""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "bug"),
+    [
+        (JournalFile, "sync", no_sync),
+        (CrashingDisk, "sync_directory", no_names),
+        (Commit, "run", only_segments),
+        (Log, "take_dirty_files", nothing_dirty),
+        (LogManager, "truncate", truncate_at_once),
+        (LogManager, "checkpoint", forget_at_once),
+        (LogRecovery, "_replay", no_replay),
+        (LogManager, "_admit", believe_any_directory),
+    ],
+    ids=lambda value: getattr(value, "__doc__", "") if callable(value) and not isinstance(value, type) else "",
+)
+def test_a_planted_bug_is_found(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, bug: object) -> None:
+    disk, logs = CrashingDisk(seed=1), three_logs()
+    crashing = CrashEverywhere(disk, logs, every=2)
+    storage = Storage(disk, logs)
+    monkeypatch.setattr(owner, name, bug)
+    run_all(a_long_day(storage))
+
+    assert crashing.violations
+
+
+def test_a_disk_that_lies_about_its_syncs_is_found_out() -> None:
+    disk, logs = CrashingDisk(seed=1, sync_lies=True), three_logs()
+    crashing = CrashEverywhere(disk, logs, every=5)
+    run_all(a_long_day(Storage(disk, logs)))
+
+    assert any("were acknowledged" in violation for violation in crashing.violations)

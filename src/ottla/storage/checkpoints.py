@@ -1,8 +1,11 @@
-"""The small files at the top of the data directory, in Kafka's formats.
+"""The small files at the top of the data directory that say how far the logs are.
 
-`recovery-point-offset-checkpoint` says how far the segments of each log were known to be synced,
-`log-start-offset-checkpoint` where each log begins if that is not where its first segment does. The journal is the
-authority for what happened lately; these hold for logs of which it says nothing any more.
+`log-offsets-checkpoint` holds, for each log, how far its segments are synced (its recovery point) and where it begins.
+The journal is the authority for what happened lately; this holds for logs of which it says nothing any more. Logs go by
+topic id: a topic that was deleted and made again under the same name is another one.
+
+Kafka keeps the same in `recovery-point-offset-checkpoint` and `log-start-offset-checkpoint`, by name. A clean stop
+writes them too, for its tools.
 
 `.kafka_cleanshutdown` is there between a clean stop and the next start. Ours also says where the journal goes on, so
 that the start after a clean stop need not read the journal at all.
@@ -13,57 +16,72 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ottla.errors import CorruptLogError
 from ottla.storage.journal import Resume
 from ottla.storage.pending import ReplaceFile
-from ottla.types import TopicPartition
+from ottla.types import TopicId, TopicPartition, topic_id_from_text, topic_id_text
 
 if TYPE_CHECKING:
     from ottla.ports import Disk
 
+LOG_OFFSETS = "log-offsets-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _VERSION = "0"
 
+LogKey: TypeAlias = tuple[TopicId, int]
+"""A log, by topic id and partition."""
 
-def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+
+class LogOffsets(NamedTuple):
+    recovery_point: int = 0
+    start_offset: int = 0
+
+
+NOTHING_KNOWN = LogOffsets()
+
+
+def read_log_offsets(disk: Disk) -> dict[LogKey, LogOffsets]:
     """What the file says; nothing if it is missing. CorruptLogError if it is not such a file."""
     try:
-        text = _read(disk, path).decode()
+        lines = _read(disk, LOG_OFFSETS).decode("ascii", "replace").splitlines()
     except FileNotFoundError:
         return {}
-    except UnicodeDecodeError:
-        raise CorruptLogError(f"{path} is not a checkpoint file") from None
-    lines = text.splitlines()
     try:
         if lines[0] != _VERSION or int(lines[1]) != len(lines) - 2:
             raise ValueError
         return dict(_parse_line(line) for line in lines[2:])
     except (ValueError, IndexError):
-        raise CorruptLogError(f"{path} is not a checkpoint file") from None
+        raise CorruptLogError(f"{LOG_OFFSETS} is not a checkpoint file") from None
 
 
-def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replace the file as a whole, durably: after a crash there is the old one or the new one."""
-    lines = [_VERSION, str(len(offsets)), *(f"{topic} {index} {offset}" for (topic, index), offset in offsets.items())]
-    _replace(disk, path, ("\n".join(lines) + "\n").encode())
+def _parse_line(line: str) -> tuple[LogKey, LogOffsets]:
+    topic_id, partition, recovery_point, start_offset = line.split()
+    return (topic_id_from_text(topic_id), int(partition)), LogOffsets(int(recovery_point), int(start_offset))
 
 
-class OffsetsFile:
-    """A checkpoint file with these offsets, as something to be synced: any thread may write it."""
+class LogOffsetsFile:
+    """The file with these offsets, as something to be synced: any thread may write it, as a whole or not at all."""
 
-    __slots__ = ("_disk", "_offsets", "_path")
+    __slots__ = ("_disk", "_offsets")
 
-    def __init__(self, disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def __init__(self, disk: Disk, offsets: Mapping[LogKey, LogOffsets]) -> None:
         self._disk = disk
-        self._path = path
         self._offsets = dict(offsets)
 
     def sync(self) -> None:
-        write_offsets(self._disk, self._path, self._offsets)
+        lines = [
+            f"{topic_id_text(topic_id)} {partition} {recovery_point} {start_offset}"
+            for (topic_id, partition), (recovery_point, start_offset) in self._offsets.items()
+        ]
+        _replace(self._disk, LOG_OFFSETS, _lines(lines))
+
+
+def write_kafka_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    _replace(disk, path, _lines([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +122,8 @@ def take_clean_shutdown(disk: Disk) -> CleanShutdown | None:
         return None  # Kafka's own, or damaged: the start is a little slower, and as safe
 
 
-def _parse_line(line: str) -> tuple[TopicPartition, int]:
-    topic, partition, offset = line.split()
-    return TopicPartition(topic, int(partition)), int(offset)
+def _lines(lines: list[str]) -> bytes:
+    return ("\n".join([_VERSION, str(len(lines)), *lines]) + "\n").encode()
 
 
 def _read(disk: Disk, path: str) -> bytes:

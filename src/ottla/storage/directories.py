@@ -39,6 +39,12 @@ def topic_id_in(disk: Disk, directory: str) -> TopicId | None:
     return topic_id if len(topic_id) == _ID_BYTES else None
 
 
+def first_offset_in(disk: Disk, directory: str) -> int:
+    """The base offset of the first segment; 0 if there is none."""
+    bases = (names.offset_in_name(name, names.LOG) for name in disk.list(directory))
+    return min((base for base in bases if base is not None), default=0)
+
+
 def rename_away(disk: Disk, random: Random, directory: str, suffix: str) -> str:
     """Free the name. Returns the new one."""
     ending = f".{random.randbytes(_ID_BYTES).hex()}{suffix}"

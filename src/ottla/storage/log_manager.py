@@ -21,13 +21,14 @@ from ottla.config import Durability, LogConfig
 from ottla.errors import BrokerError, CorruptLogError, DiskFailedError, ErrorCode, invariant
 from ottla.storage import checkpoints
 from ottla.storage.checkpoint import Job, PrepareFile, SyncJournal, begin_checkpoint
-from ottla.storage.checkpoints import CleanShutdown, OffsetsFile
+from ottla.storage.checkpoints import NOTHING_KNOWN, CleanShutdown, LogKey, LogOffsets, LogOffsetsFile
 from ottla.storage.directories import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
     find_doomed,
     find_logs,
     find_strays,
+    first_offset_in,
     rename_away,
     topic_id_in,
 )
@@ -73,10 +74,7 @@ class LogManager:
         self._leaving: set[TopicPartition] = set()
         """Deleted, and a commit that is under way still writes to them."""
         self.report = RecoveryReport()
-        self._recovery_points = self._read_checkpoint(checkpoints.RECOVERY_POINTS)
-        self._start_offsets = self._read_checkpoint(checkpoints.START_OFFSETS)
-        self._stale_start_offsets: set[TopicPartition] = set()
-        """Logs that are gone, but not from the file."""
+        self._offsets = self._read_offsets()
         shutdown = checkpoints.take_clean_shutdown(disk)
         self._unchecked = set(shutdown.unchecked if shutdown else find_logs(disk))
         """Directories of logs that were not closed before the last stop, and not opened since."""
@@ -93,9 +91,9 @@ class LogManager:
         self.removals = Removals(disk, config.log.file_delete_delay_ms)
         self._checkpoint_ms = self._journal_sync_ms = clock.monotonic_ms()
 
-    def _read_checkpoint(self, path: str) -> dict[TopicPartition, int]:
+    def _read_offsets(self) -> dict[LogKey, LogOffsets]:
         try:
-            return checkpoints.read_offsets(self._disk, path)
+            return checkpoints.read_log_offsets(self._disk)
         except CorruptLogError as error:
             self.report.problems.append(f"{error}; it is made anew.")
             return {}
@@ -132,11 +130,11 @@ class LogManager:
 
     def _recover_log(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig, history: History) -> None:
         assert self._reader is not None
-        start_offset = history.start_offset
-        if not history.replaced:
-            start_offset = max(start_offset, self._start_offsets.get(partition, 0))
+        key = topic_id, partition.partition
+        known = self._offsets.get(key, NOTHING_KNOWN)
+        start_offset = history.start_offset if history.replaced else max(history.start_offset, known.start_offset)
         if history.says_nothing_of_records:
-            self._start_offsets[partition] = start_offset
+            self._offsets[key] = known._replace(start_offset=start_offset)
             return
         if history.end == 0 and topic_id_in(self._disk, str(partition)) is None:
             self._disk.remove_tree(str(partition))  # all of it is in the journal
@@ -148,7 +146,7 @@ class LogManager:
             topic_id,
             config,
             clean=False,
-            recovery_point=min(self._recovery_points.get(partition, 0), history.low),
+            recovery_point=min(known.recovery_point, history.low),
             start_offset=min(start_offset, history.low),
             now_ms=self._clock.now_ms(),
         )
@@ -190,12 +188,8 @@ class LogManager:
         return self._logs.values()
 
     def _open(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        if not self._admit(partition, topic_id):
-            self._forget_offsets(partition)
-        if partition in self._stale_start_offsets:
-            # The start of a log of the same name must not be found by a recovery that has records of this one.
-            OffsetsFile(self._disk, checkpoints.START_OFFSETS, self._start_offsets).sync()
-            self._stale_start_offsets.clear()
+        self._admit(partition, topic_id)
+        known = self._offsets.get((topic_id, partition.partition), NOTHING_KNOWN)
         clean = str(partition) not in self._unchecked
         log = Log.open(
             self._disk,
@@ -204,8 +198,8 @@ class LogManager:
             topic_id,
             config,
             clean=clean,
-            recovery_point=self._recovery_points.get(partition, 0),
-            start_offset=self._start_offsets.get(partition, 0),
+            recovery_point=known.recovery_point,
+            start_offset=known.start_offset,
             now_ms=self._clock.now_ms(),
         )
         if log.end_offset > log.recovery_point:
@@ -220,46 +214,38 @@ class LogManager:
         self._unchecked.discard(log.directory)
         self._note_offsets(log)
 
-    def _admit(self, partition: TopicPartition, topic_id: TopicId, *, is_needed: bool = False) -> bool:
-        """Whether the partition's directory is there. One that is another topic's is put aside.
-
-        One that does not say whose it is counts if it holds what was synced, or must hold something.
-        """
+    def _admit(self, partition: TopicPartition, topic_id: TopicId, *, is_needed: bool = False) -> None:
+        """See that the partition's directory is its own. `is_needed`: the journal says that it holds something."""
         directory = str(partition)
-        found = topic_id_in(self._disk, directory)
-        if found == topic_id:
-            return True
         if not self._disk.exists(directory):
-            return False
-        is_needed |= self._recovery_points.get(partition, 0) > 0 or directory not in self._unchecked
-        if found is None and is_needed:
-            return True
-        if found is None:  # a crash came before anything in it was acknowledged
-            self._free_name(partition, None)
-            return False
+            return
+        found = topic_id_in(self._disk, directory)
+        is_needed |= directory not in self._unchecked
+        is_needed |= self._offsets.get((topic_id, partition.partition), NOTHING_KNOWN) != NOTHING_KNOWN
+        if found not in (None, topic_id):
+            self._put_aside(directory, "is of another topic")
+        elif not is_needed and found is None:
+            self._free_name(partition, None)  # a crash came before anything in it was acknowledged
+        elif not is_needed and first_offset_in(self._disk, directory):
+            self._put_aside(directory, "has lost its beginning, of which nothing was acknowledged")
+
+    def _put_aside(self, directory: str, why: str) -> None:
         renamed = rename_away(self._disk, self._random, directory, STRAY_SUFFIX)
         self._disk.sync_directory("")
-        log_lines.warning("The directory %s is of another topic; it is now called %s.", directory, renamed)
-        return False
+        log_lines.warning("The directory %s %s; it is now called %s.", directory, why, renamed)
 
     # Changing logs
 
     def delete(self, partition: TopicPartition, topic_id: TopicId) -> None:
         """The partition is gone: free its name now, and its room on the disk later."""
         log = self._logs.pop(partition, None)
-        self._forget_offsets(partition)
+        self._offsets.pop((topic_id, partition.partition), None)
         self._unchecked.discard(str(partition))
         self.group_commit.remove(topic_id, partition.partition, log)
         if log is None:
             self._free_name(partition, None)
         elif not self.group_commit.when_quiet(log, lambda: self._free_name(partition, log)):
             self._leaving.add(partition)
-
-    def _forget_offsets(self, partition: TopicPartition) -> None:
-        """What the checkpoint files say of a log that is gone."""
-        self._recovery_points.pop(partition, None)
-        if self._start_offsets.pop(partition, None) is not None:
-            self._stale_start_offsets.add(partition)
 
     def _free_name(self, partition: TopicPartition, log: Log | None) -> None:
         self._leaving.discard(partition)
@@ -375,18 +361,15 @@ class LogManager:
         """What recovery must know of the logs once the journal says nothing of them any more."""
         for log in self._logs.values():
             self._note_offsets(log)
-        return [
-            DirectorySync(self._disk, ""),
-            OffsetsFile(self._disk, checkpoints.RECOVERY_POINTS, self._recovery_points),
-            OffsetsFile(self._disk, checkpoints.START_OFFSETS, self._start_offsets),
-        ]
+        return [DirectorySync(self._disk, ""), LogOffsetsFile(self._disk, self._offsets)]
 
     def _note_offsets(self, log: Log) -> None:
-        self._recovery_points[log.partition] = log.recovery_point
-        if log.start_offset > log.segments[0].base_offset:
-            self._start_offsets[log.partition] = log.start_offset
+        """A log of which nothing is synced needs no line in the file."""
+        key, offsets = (log.topic_id, log.partition.partition), LogOffsets(log.recovery_point, log.start_offset)
+        if offsets != NOTHING_KNOWN:
+            self._offsets[key] = offsets
         else:
-            self._start_offsets.pop(log.partition, None)
+            self._offsets.pop(key, None)
 
     # Looking and stopping
 
@@ -407,6 +390,7 @@ class LogManager:
                 log.close()
             for target in self._checkpoint_files():
                 target.sync()
+            self._write_kafka_files()
             self._write_empty_block()
             shutdown = CleanShutdown(journal=self.group_commit.journal.position, unchecked=frozenset(self._unchecked))
             checkpoints.write_clean_shutdown(self._disk, shutdown)
@@ -414,3 +398,10 @@ class LogManager:
             raise DiskFailedError(f"Could not stop cleanly: {error}") from error
         finally:
             self.group_commit.journal.close()
+
+    def _write_kafka_files(self) -> None:
+        logs = self._logs.values()
+        points = {log.partition: log.recovery_point for log in logs}
+        starts = {log.partition: log.start_offset for log in logs if log.start_offset > log.segments[0].base_offset}
+        checkpoints.write_kafka_offsets(self._disk, checkpoints.RECOVERY_POINTS, points)
+        checkpoints.write_kafka_offsets(self._disk, checkpoints.START_OFFSETS, starts)

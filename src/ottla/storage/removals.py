@@ -44,19 +44,22 @@ class Removals:
         due: list[Remove] = []
         while self._waiting and self._waiting[0][0] <= now_ms and len(due) < REMOVALS_PER_JOB:
             due.append(self._waiting.popleft()[1])
-        return RemovalJob(due) if due else None
+        return RemovalJob(self._disk, due) if due else None
 
 
 class RemovalJob:
-    def __init__(self, removals: list[Remove]) -> None:
+    def __init__(self, disk: Disk, removals: list[Remove]) -> None:
+        self._disk = disk
         self._removals = removals
 
     def run(self) -> None:
-        for remove in self._removals:
-            try:
+        try:
+            # A directory must not lose its files while a crash could still give it its old name back.
+            self._disk.sync_directory("")
+            for remove in self._removals:
                 remove()
-            except OSError as error:
-                log_lines.warning("Could not remove a file that is no longer needed: %s", error)
+        except OSError as error:
+            log_lines.warning("Could not remove files that are no longer needed: %s", error)
 
     def finish(self) -> None:
         """Nothing is left to do."""
