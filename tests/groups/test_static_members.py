@@ -134,6 +134,37 @@ def test_a_return_with_another_protocol_rebalances() -> None:
     assert host.state_of("g") == "PreparingRebalance"
 
 
+def test_a_return_that_changes_the_vote_rebalances() -> None:
+    host = Host()
+    likes = {"a": ["range", "sticky"], "b": ["sticky", "range"], "c": ["range", "sticky"]}
+    clients = [Client(host, "g", name, instance_id=name) for name in likes]
+    for client in clients:
+        client.protocols = [(name, subscription("t")) for name in likes[client.name]]
+    tickets = [client.join() for client in clients]
+    host.after(2 * DELAY_MS)
+    for client, ticket in zip(clients, tickets, strict=True):
+        client.learn(ticket)
+    clients[0].sync({})
+    assert tickets[0].answer.protocol_name == "range"
+
+    back = reborn(clients[2])
+    back.protocols = [("sticky", subscription("t")), ("range", subscription("t"))]
+
+    assert back.join().waits
+
+
+def test_a_returned_leader_still_leads_after_the_coordinator_restarts() -> None:
+    host = Host()
+    a, b = stable_group(host, "a", "b", static=True)
+    back = reborn(a)
+    back.learn(back.join())
+
+    host.restart()
+
+    assert b.join().answer.leader == back.member_id
+    assert back.join().waits
+
+
 def test_a_return_with_other_topics_rebalances() -> None:
     host = Host()
     _, b = stable_group(host, "a", "b", static=True)

@@ -305,9 +305,8 @@ class ClassicGroup(Group):
         if self.state is GroupState.STABLE:
             effects.reply(sync.token, self.assigned(member.assignment))
             return
-        self._refuse_sync(
-            member, ErrorCode.REBALANCE_IN_PROGRESS, effects
-        )  # an earlier one, if its client gave up on it
+        # An earlier sync that still waits is one that its client gave up on.
+        self._refuse_sync(member, ErrorCode.REBALANCE_IN_PROGRESS, effects)
         member.sync_token = sync.token
         if member.member_id == self.roster.leader_id:
             self._assign(sync.assignments, now_ms, effects)
