@@ -9,6 +9,7 @@ import asyncio
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -76,6 +77,13 @@ class EmbeddedNode:
         self.node = None
         if self._error is not None:
             raise self._error
+
+    def call_soon(self, callback: Callable[[Node], object]) -> None:
+        """Run `callback(node)` in the node's thread: the only one in which a node may be touched. From any thread."""
+        loop, node = self._loop, self.node
+        if loop is None or node is None:
+            raise RuntimeError("the node is not running")
+        loop.call_soon_threadsafe(callback, node)
 
     def _run(self) -> None:
         try:

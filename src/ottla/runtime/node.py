@@ -34,6 +34,7 @@ from ottla.runtime.dispatch import Router
 from ottla.runtime.fetcher import Fetcher
 from ottla.runtime.groups import GroupCoordinators
 from ottla.runtime.identity import Identity, load_or_create
+from ottla.runtime.local import LocalDoor
 from ottla.runtime.log_dirs import NodeLogDirs
 from ottla.runtime.metadata import Metadata
 from ottla.runtime.partitions import Partitions
@@ -82,12 +83,15 @@ class Node:
         self._timers = Timers(loop)
         self._commit_threads = Workers(COMMIT_THREADS, "ottla-commit")
         self._upkeep_threads = Workers(UPKEEP_THREADS, "ottla-upkeep")
+        router = Router(apis())
+        self.local = LocalDoor(router, self)
+        """For requests from inside the process, in this node's thread."""
         self._server = Server(
             loop=loop,
             limits=config.network,
             clock=self.clock,
             timers=self._timers,
-            router=Router(apis()),
+            router=router,
             services=self,
         )
 
