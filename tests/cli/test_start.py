@@ -32,6 +32,14 @@ def test_a_port_that_is_taken_is_exit_code_3(tmp_path: Path) -> None:
     assert refused.stderr.count("\n") == 1
 
 
+def test_an_address_of_another_machine_is_exit_code_3(tmp_path: Path) -> None:
+    """203.0.113.0/24 is for documentation: nobody has it."""
+    refused = Ottla()("start", "--address", "203.0.113.9", "--data-dir", str(tmp_path / "data"), code=3)
+
+    assert "203.0.113.9" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
 def test_a_directory_that_is_in_use_is_exit_code_4(tmp_path: Path) -> None:
     with NodeProcess(tmp_path) as node:
         refused = Ottla()("start", "--port", "0", "--data-dir", str(node.data_dir), code=4)

@@ -23,7 +23,7 @@ LISTEN_BACKLOG = 1024
 
 
 class PortTakenError(OttlaError):
-    """Another process listens where this node should."""
+    """The node can't listen where it should: another process does, or the address is not this machine's."""
 
 
 class Server:
@@ -61,7 +61,7 @@ class Server:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PortTakenError(f"port {port} on {address} is taken by another process") from error
-            raise
+            raise PortTakenError(f"can't listen on {address}, port {port}: {error.strerror or error}") from error
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound
 
