@@ -336,3 +336,13 @@ def test_writing_leaves_the_syncing_to_others(disk: CrashingDisk, log: Log) -> N
 
     assert disk.counters.writes == 51
     assert disk.counters.syncs == disk.counters.directory_syncs == 0
+
+
+def test_what_the_broker_itself_writes_may_be_larger_than_a_client_may_send(disk: CrashingDisk) -> None:
+    """A group of thousands of members is one record."""
+    data = batch(b"x" * 500)
+    log = open_log(disk, max_message_bytes=100)
+
+    with pytest.raises(BrokerError):
+        lead(log, data)
+    assert lead(log, data, origin=Origin.COORDINATOR) == 0

@@ -102,10 +102,12 @@ class GroupCoordinators:
         )
 
     def _lost(self, index: int) -> None:
-        """The shard is ahead of its log: load it again from there."""
-        del self._ready[index]
+        """The shard is ahead of its log: load it again from there. Members who wait in it look for it anew."""
+        lost = self._ready.pop(index, None)
         self._loading.add(index)
         self._start_loading()
+        if lost is not None:
+            lost.dismiss(lost.shard.unload())
 
     # Loading after a start, and the end.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 from enum import IntEnum
@@ -12,6 +11,7 @@ import uvloop
 
 from ottla.config import BrokerConfig
 from ottla.errors import ConfigError, DirectoryLockedError, StorageError
+from ottla.runtime.memory import keep_buffers_at_hand, quiet_collector
 from ottla.runtime.node import Node
 from ottla.runtime.server import PortTakenError
 
@@ -57,14 +57,8 @@ async def _serve(config: BrokerConfig) -> None:
         loop.add_signal_handler(number, stop.set)
     node = Node(config, loop=loop)
     await node.start()
-    _quiet_collector()
+    keep_buffers_at_hand()
+    quiet_collector()
     await stop.wait()
     log.info("stopping")
     await node.stop()
-
-
-def _quiet_collector() -> None:
-    """What start-up made lives as long as the process, so the collector need not look at it again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from ottla.errors import BrokerError
+from ottla.errors import BrokerError, ProtocolError
 from ottla.ports import Clock
 from ottla.protocol.records import Record, build_batch, iter_batches, read_records
 from ottla.replicated import Reply, Result
@@ -66,6 +66,8 @@ class ShardRuntime(Generic[S, R]):
         self._partition = partition
         self._committer = committer
         self._clock = clock
+        self._began_ms = clock.now_ms()
+        self._began_monotonic_ms = clock.monotonic_ms()
         self._timers = timers
         self._encode = encode
         self._decode = decode
@@ -76,19 +78,33 @@ class ShardRuntime(Generic[S, R]):
 
     def call(self, decide: Callable[[Any, Deferred[Any], int], Result[R, T]]) -> Deferred[T]:
         caller: Deferred[T] = Deferred()
-        now_ms = self._clock.now_ms()
+        now_ms = self._now_ms()
         self._carry_out(decide(self.shard, caller, now_ms), caller, now_ms)
         return caller
 
+    def _now_ms(self) -> int:
+        """The calendar's time when this began, and what has passed since: a clock that is set ends no session."""
+        return self._began_ms + self._clock.monotonic_ms() - self._began_monotonic_ms
+
     def _carry_out(self, result: Result[R, Any], caller: Deferred[Any] | None, now_ms: int) -> None:
-        if result.records:
-            self._append(result.records, now_ms)
         replies = list(result.replies)
         if caller is not None and result.response is not None:
             replies.append(Reply(token=caller, response=result.response))
+        if result.records:
+            try:
+                self._append(result.records, now_ms)
+            except BrokerError as error:
+                _refuse(replies, error)
+                self._lose()
+                return
         if replies:
             self._answer(replies)
         self._set_alarm()
+
+    def _lose(self) -> None:
+        """What the shard decided is not in its log: it is of no use any more."""
+        self.close()
+        self._on_lost()
 
     def _append(self, records: Sequence[R], now_ms: int) -> None:
         pairs = [self._encode(record) for record in records]
@@ -108,8 +124,7 @@ class ShardRuntime(Generic[S, R]):
         if done.value is not None:
             done.value()
         else:
-            self.close()
-            self._on_lost()
+            self._lose()
 
     def _answer(self, replies: Sequence[Reply]) -> None:
         """At once if all that the shard knows is durable, otherwise after the commit that makes it so."""
@@ -134,18 +149,14 @@ class ShardRuntime(Generic[S, R]):
             self._alarm = None
         self._alarm_ms = deadline_ms
         if deadline_ms is not None:
-            delay_ms = max(0, deadline_ms - self._clock.now_ms())
+            delay_ms = max(0, deadline_ms - self._now_ms())
             self._alarm = self._timers.after_ms(delay_ms, self._tick)
 
     def _tick(self) -> None:
         self._alarm = None
         self._alarm_ms = None
-        now_ms = self._clock.now_ms()
-        try:
-            self._carry_out(self.shard.tick(now_ms), None, now_ms)
-        except BrokerError as error:
-            log.warning("the timer of %s-%d: %s", self._partition.topic, self._partition.index, error)
-            self._alarm = self._timers.after_ms(1_000, self._tick)
+        now_ms = self._now_ms()
+        self._carry_out(self.shard.tick(now_ms), None, now_ms)
 
     # Loading: the same records through the same replay.
 
@@ -170,10 +181,22 @@ class ShardRuntime(Generic[S, R]):
                 if batch.is_control:
                     continue
                 for record in read_records(batch.data, max_uncompressed_bytes=LOAD_RECORD_BYTES_MAX):
-                    decoded = self._decode(record.key, record.value)
-                    if decoded is not None:
-                        records.append(decoded)
+                    self._decode_into(records, record)
             yield records
+
+    def _decode_into(self, records: list[R], record: Record) -> None:
+        """One record that can't be understood must not keep all others from being loaded."""
+        try:
+            decoded = self._decode(record.key, record.value)
+        except ProtocolError as error:
+            log.error("%s, offset %d is passed over: %s", self._partition.log.partition, record.offset, error)
+            return
+        if decoded is not None:
+            records.append(decoded)
+
+    def dismiss(self, result: Result[R, Any]) -> None:
+        """Send the last answers of a shard that is given up."""
+        _send(result.replies)
 
     def close(self) -> None:
         """No timer fires any more."""

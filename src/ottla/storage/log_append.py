@@ -81,7 +81,11 @@ class LogAppends(LogState):
         except struct.error:
             raise unusable(records, self._config.max_message_bytes) from None
         size = len(records)
-        if magic != MAGIC or length + LENGTH_OVERHEAD_BYTES != size or length > self._length_max:
+        if (
+            magic != MAGIC
+            or length + LENGTH_OVERHEAD_BYTES != size
+            or (length > self._length_max and origin is Origin.CLIENT)
+        ):
             raise unusable(records, self._config.max_message_bytes)
         body = bytes(records[BODY_AT:])
         if crc32c(body) != crc:
