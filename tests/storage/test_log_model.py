@@ -52,7 +52,7 @@ class LogMachine(RuleBasedStateMachine):
             clean=clean,
             recovery_point=recovery_point,
             start_offset=start_offset,
-            **self.config,  # type: ignore[arg-type]  # settings are integers here
+            **self.config,
         )
 
     # What may happen
