@@ -35,7 +35,7 @@ def line(measured: Measured) -> str:
     """One cell: the figures of one run or of the median of several."""
     if "error" in measured:
         return f"failed: {str(measured['error']).splitlines()[0]}"
-    parts = [form.format(measured[name]) for name, form in _SHOWN if measured.get(name)]
+    parts = [form.format(measured[name]) for name, form in _SHOWN if name in measured]
     if set(measured) == {"broker_rss_mb"}:
         parts = [f"{measured['broker_rss_mb']:.0f} MB"]
     if measured.get("refused"):
