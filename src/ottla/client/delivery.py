@@ -92,15 +92,26 @@ class DeliveryFuture:
         self._done = False
 
     def __call__(self, error: Any, message: Any) -> None:
-        """The delivery report, in the thread that polls."""
+        """librdkafka's delivery report, in the thread that polls."""
         if error is None:
             # Taken out here, since the message holds a copy of the record's bytes.
-            self._partition = message.partition()
-            self._offset = message.offset()
-            self._timestamp = message.timestamp()[1]
+            self.acknowledge(message.partition(), message.offset(), message.timestamp()[1])
         else:
-            self._error = error
-            self._outcomes.add_failure(self)
+            self.refuse(error)
+
+    def acknowledge(self, partition: int, offset: int | None, timestamp: int) -> None:
+        self._partition = partition
+        self._offset = offset
+        self._timestamp = timestamp
+        self._finish()
+
+    def refuse(self, error: Any) -> None:
+        """`error` is librdkafka's, or one of ours."""
+        self._error = error
+        self._outcomes.add_failure(self)
+        self._finish()
+
+    def _finish(self) -> None:
         self._done = True
         self._outcomes.finished.add()
         if self._callbacks is not None:
@@ -168,6 +179,8 @@ class DeliveryFuture:
                 logger.exception("a callback of a delivery failed")
 
     def _make_error(self) -> DeliveryError:
+        if isinstance(self._error, DeliveryError):
+            return self._error
         error = to_error(self._error, f"a record for {self.topic} was not delivered", DeliveryError)
         assert isinstance(error, DeliveryError)
         return error

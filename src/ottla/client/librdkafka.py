@@ -66,5 +66,12 @@ def translated(doing: str, kind: type[ClientError] | None = None) -> Iterator[No
 
 def on_error(error: Any) -> None:
     """librdkafka's error callback: news, not failures. What fails is told to the one who waits for it."""
-    level = logging.ERROR if error.fatal() else logging.WARNING
-    logger.log(level, "%s", error.str())
+    logger.log(_level(error), "%s", error.str())
+
+
+def _level(error: Any) -> int:
+    if error.fatal():
+        return logging.ERROR
+    # A connection that breaks is in librdkafka's own log already.
+    one_broker = error.code() in _UNREACHABLE and error.code() != KafkaError._ALL_BROKERS_DOWN
+    return logging.DEBUG if one_broker else logging.WARNING

@@ -17,6 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -28,14 +29,17 @@ from ottla.client.errors import (
     QueueUnavailableError,
     TimedOutError,
     TopicExistsError,
+    UndeliveredError,
     UnreachableError,
 )
-from ottla.client.producer import Producer
 from ottla.client.queue_consumer import QueueConsumer
 from ottla.client.queue_place import ClusterPlace, Place
 from ottla.client.queue_target import QueueMode, QueueTargets, parse_target
-from ottla.client.settings import AdminConfig, ProducerConfig, Servers
+from ottla.client.queue_writer import QUIET, Writer
+from ottla.client.settings import AdminConfig, Servers
 
+GRACE_S = 5.0
+"""How much longer than a delivery may take its waiter waits: only a node that died without a word needs it."""
 MANY = 10_000
 """How many messages `enqueue_many` lets wait for their acknowledgements at once."""
 
@@ -71,18 +75,20 @@ def open_queue(
 class _Open:
     """What must be closed when a queue is: kept apart from it, so that a queue that nobody uses can be collected."""
 
-    def __init__(self, place: Place, producer: Producer) -> None:
+    def __init__(self, place: Place, writer: Writer) -> None:
         self.place = place
-        self.producer = producer
+        self.writer = writer
+        self.writes_locally = place.hosting
+        self.closed = False
         self.retired: list[Place] = []
         """Places the queue has left while consumers still read there."""
         self.consumers: weakref.WeakSet[QueueConsumer] = weakref.WeakSet()
         self._lock = threading.Lock()
 
-    def move(self, place: Place, producer: Producer) -> None:
+    def move(self, place: Place, writer: Writer) -> None:
         with self._lock:
             self.retired.append(self.place)
-            self.place, self.producer = place, producer
+            self.place, self.writer, self.writes_locally = place, writer, place.hosting
 
     def leave_unused(self) -> None:
         """Close the places that neither the queue nor a consumer needs any more."""
@@ -97,8 +103,9 @@ class _Open:
         """In this order: what was enqueued is acknowledged and what is done is committed while there is a node."""
         if pid != os.getpid():
             return
+        self.closed = True
         try:
-            self.producer.close()
+            self.writer.close()
             for consumer in list(self.consumers):
                 consumer.close()
         finally:
@@ -115,7 +122,7 @@ class Queue:
         self._patience_s = patience_s
         self._switching = threading.Lock()
         place = self._enter(targets, mode)
-        self._open = _Open(place, self._producer(place))
+        self._open = _Open(place, self._writer(place))
         self._close = weakref.finalize(self, self._open.close, os.getpid())
 
     # What it is
@@ -144,7 +151,8 @@ class Queue:
 
     @property
     def partitions(self) -> int:
-        return self._open.producer.partitions_of(self.topic, self._patience_s)
+        with Admin(bootstrap_servers=self.bootstrap_servers) as admin:
+            return len(admin.describe_topic(self.topic).partitions)
 
     # Writing
 
@@ -155,11 +163,14 @@ class Queue:
     def enqueue_nowait(self, client_id: Any, data: Any) -> DeliveryFuture:
         """Add one message without waiting; `.result()` of what it returns has partition and offset."""
         while True:
-            producer = self._open.producer
+            opened = self._open
+            if opened.writes_locally is not opened.place.hosting:
+                self._change_writer()
+            writer = opened.writer
             try:
-                return producer.send(self.topic, data, client_id)
+                return writer.write(client_id, data)
             except ClosedError:
-                if producer is self._open.producer:
+                if writer is opened.writer:
                     raise  # else the queue was switched between the two lines
 
     def enqueue_many(self, items: Iterable[tuple[Any, Any]]) -> list[Enqueued]:
@@ -175,15 +186,13 @@ class Queue:
 
     def flush(self) -> None:
         """Wait until all that was enqueued is on disk."""
-        self._open.producer.flush()
+        self._open.writer.flush()
 
     def _wait(self, delivery: DeliveryFuture) -> Enqueued:
         try:
-            written = delivery.result()
-        except DeliveryError as error:
-            raise QueueUnavailableError(
-                f"the message was not acknowledged within {self._patience_s:.0f} s", code=error.code
-            ) from error
+            written = delivery.result(self._patience_s + GRACE_S)
+        except (DeliveryError, TimedOutError) as error:
+            raise QueueUnavailableError(f"the message was not acknowledged: {error}", code=error.code) from error
         return Enqueued(written.partition, written.offset)
 
     # Reading
@@ -211,10 +220,10 @@ class Queue:
             if (targets, mode) == (self._targets, self.mode):
                 return
             place = self._enter(targets, mode)
-            old_producer = self._open.producer
+            old_writer = self._open.writer
             self._targets = targets
-            self._open.move(place, self._producer(place))
-            old_producer.close(self._patience_s)
+            self._open.move(place, self._writer(place))
+            old_writer.close(self._patience_s)
             self._open.leave_unused()
 
     def _resolve(self, to: QueueMode | Target) -> tuple[QueueTargets, QueueMode]:
@@ -256,7 +265,9 @@ class Queue:
 
     def _make_topic(self, place: Place, topic: str) -> None:
         patience_ms = max(int(self._patience_s * 1000), 1)
-        config = AdminConfig(bootstrap_servers=place.bootstrap_servers, request_timeout_ms=min(5_000, patience_ms))
+        config = AdminConfig(
+            bootstrap_servers=place.bootstrap_servers, request_timeout_ms=min(5_000, patience_ms), extra=QUIET
+        )
         deadline = time.monotonic() + self._patience_s
         with Admin(config) as admin:
             while True:
@@ -269,16 +280,20 @@ class Queue:
                     if time.monotonic() > deadline:
                         raise QueueUnavailableError(f"nobody serves {place.bootstrap_servers}: {error}") from error
 
-    def _producer(self, place: Place) -> Producer:
-        """No linger, since `enqueue` waits for each message; under load, batches form while others are on the way."""
-        return Producer(
-            ProducerConfig(
-                bootstrap_servers=place.bootstrap_servers,
-                client_id="ottla-queue",
-                linger_ms=0,
-                batch_size=1_000_000,
-                max_block_ms=int(self._patience_s * 1000),
-                delivery_timeout_ms=int(self._patience_s * 1000),
-                metrics_interval_ms=0,
-            )
-        ).start()
+    def _writer(self, place: Place) -> Writer:
+        return place.writer(self._targets.topic, patience_s=self._patience_s)
+
+    def _change_writer(self) -> None:
+        """This process has become the host, or is it no more. What was written the old way comes first."""
+        with self._switching:
+            opened = self._open
+            if opened.closed:
+                raise ClosedError("the queue was closed")
+            hosting = opened.place.hosting
+            if opened.writes_locally is not hosting:
+                old, new = opened.writer, self._writer(opened.place)
+                with suppress(UndeliveredError):  # those who wait for these messages are told by their futures
+                    old.flush(self._patience_s)
+                opened.writer, opened.writes_locally = new, hosting
+                with suppress(UndeliveredError):
+                    old.close(0)

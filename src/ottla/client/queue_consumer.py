@@ -22,6 +22,7 @@ from ottla.client.errors import ClientError, CommitFailedError, QueueError
 from ottla.client.librdkafka import logger
 from ottla.client.message import Message
 from ottla.client.queue_place import Place
+from ottla.client.queue_writer import QUIET
 from ottla.client.settings import ConsumerConfig, OffsetResetPolicy
 from ottla.types import TopicPartition
 
@@ -181,6 +182,7 @@ class QueueConsumer:
                 max_poll_records=self._max_records,
                 session_timeout_ms=SESSION_MS,
                 heartbeat_interval_ms=SESSION_MS // 5,
+                extra=QUIET,
             )
         )
         self._consumer.subscribe(self._topic, on_revoke=self._revoked, on_lost=self._lost)

@@ -20,7 +20,9 @@ from pathlib import Path
 
 from ottla.client.errors import QueueUnavailableError
 from ottla.client.librdkafka import logger
+from ottla.client.queue_local import LocalWriter
 from ottla.client.queue_target import QueueMode
+from ottla.client.queue_writer import ProducerWriter, Writer
 from ottla.config import GroupConfig
 from ottla.embedded import EmbeddedNode
 from ottla.errors import DirectoryLockedError, OttlaError
@@ -31,6 +33,8 @@ ADDRESS_FILE = ".queue"
 WATCH_S = 0.1
 """How often a process that does not serve looks whether it should."""
 JOIN_RETRY_S = 0.02
+PORT_PATIENCE_S = 1.0
+"""How long an address may be taken while nobody holds the directory: another process may be about to lock it."""
 
 
 class DirectoryPlace:
@@ -60,23 +64,36 @@ class DirectoryPlace:
         if node is not None:
             node.stop()
 
+    def writer(self, topic: str, *, patience_s: float) -> Writer:
+        node = self._node
+        if node is not None:
+            return LocalWriter(node, topic, patience_s=patience_s)
+        return ProducerWriter(self.bootstrap_servers, topic, patience_s=patience_s)
+
     def _enter(self, patience_s: float) -> str:
         """Serve the directory, or find out who does. Returns the address."""
-        deadline = time.monotonic() + patience_s
-        while True:
-            try:
-                return self._host(directory_address(self._directory))
-            except DirectoryLockedError:
+        started = time.monotonic()
+        while (waited_s := time.monotonic() - started) <= patience_s:
+            if not is_free(self._directory):
                 owner = lock_owner(str(self._directory))
                 if owner is not None and owner.address:
                     return owner.address
-            except PortTakenError:
+            elif self._try_to_host(directory_address(self._directory)):
+                return directory_address(self._directory)
+            elif waited_s > PORT_PATIENCE_S and is_free(self._directory):
                 forget_address(self._directory)
-            if time.monotonic() > deadline:
-                raise QueueUnavailableError(f"{self._directory} is locked by a process that does not serve it")
             self._stopping.wait(JOIN_RETRY_S)
+        raise QueueUnavailableError(f"{self._directory} is locked by a process that does not serve it")
 
-    def _host(self, address: str) -> str:
+    def _try_to_host(self, address: str) -> bool:
+        """False: another process was quicker, or something listens at the address."""
+        try:
+            self._host(address)
+        except (DirectoryLockedError, PortTakenError):
+            return False
+        return True
+
+    def _host(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._node = EmbeddedNode(
             self._directory,
@@ -85,7 +102,6 @@ class DirectoryPlace:
             num_partitions=self._partitions,
             groups=GroupConfig(group_initial_rebalance_delay_ms=0),  # a program's first consumer need not wait
         ).start()
-        return address
 
     def _watch(self) -> None:
         while not self._stopping.wait(WATCH_S):
@@ -97,13 +113,10 @@ class DirectoryPlace:
 
     def _take_over(self) -> None:
         try:
-            self._host(self.bootstrap_servers)
-        except DirectoryLockedError:
-            return  # another process was quicker
+            if self._try_to_host(self.bootstrap_servers):
+                logger.info("this process serves %s from now on", self._directory)
         except (OttlaError, OSError) as error:
             logger.error("%s has no host and can't be taken over: %s", self._directory, error)
-        else:
-            logger.info("this process serves %s from now on", self._directory)
 
 
 def is_free(directory: Path) -> bool:

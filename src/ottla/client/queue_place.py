@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from ottla.client.queue_target import QueueMode
+from ottla.client.queue_writer import ProducerWriter, Writer
 
 
 class Place(Protocol):
@@ -17,6 +18,9 @@ class Place(Protocol):
     def hosting(self) -> bool:
         """Whether this process serves the queue."""
 
+    def writer(self, topic: str, *, patience_s: float) -> Writer:
+        """The best way to write to it. Another one may be better once `hosting` has changed."""
+
     def close(self) -> None: ...
 
 
@@ -28,6 +32,9 @@ class ClusterPlace:
 
     def __init__(self, servers: str) -> None:
         self.bootstrap_servers = servers
+
+    def writer(self, topic: str, *, patience_s: float) -> Writer:
+        return ProducerWriter(self.bootstrap_servers, topic, patience_s=patience_s)
 
     def close(self) -> None:
         """Nothing is held."""
