@@ -52,9 +52,11 @@ class OsFile:
                 descriptor = self._disk.reopen(self)
             self._recently_used = True
             expected = sum(map(len, buffers))
-            if len(buffers) <= IOV_MAX and os.pwritev(descriptor, buffers, position) == expected:
-                return expected
-            _write_in_pieces(descriptor, buffers, position)
+            if len(buffers) > IOV_MAX:
+                buffers = (b"".join(buffers),)
+            written = os.pwritev(descriptor, buffers, position)
+            if written != expected:
+                _write_rest(descriptor, buffers, position, written)
             return expected
         finally:
             pins.pop()
@@ -263,21 +265,14 @@ def _default_open_files_max() -> int:
     return min(_OPEN_FILES_DEFAULT, max(soft_limit // 2, 16))
 
 
-def _write_in_pieces(descriptor: int, buffers: Sequence[Bytes], position: int) -> None:
-    """The long way: more buffers than one call takes, or a call that wrote less than it was given.
+def _write_rest(descriptor: int, buffers: Sequence[Bytes], position: int, written: int) -> None:
+    """After a call that wrote less than it was given. A disk that is full says so on the next one.
 
-    Python retries EINTR by itself. A disk that is full says so on the call after the short one.
+    Python itself goes on after a signal.
     """
-    left = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
-    first = 0
-    while first < len(left):
-        written = os.pwritev(descriptor, left[first : first + IOV_MAX], position)
-        position += written
-        while first < len(left) and written >= len(left[first]):
-            written -= len(left[first])
-            first += 1
-        if written:
-            left[first] = left[first][written:]
+    data = memoryview(b"".join(buffers))
+    while written < len(data):
+        written += os.pwrite(descriptor, data[written:], position + written)
 
 
 def _reserve(descriptor: int, size: int) -> None:

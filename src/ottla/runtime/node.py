@@ -138,7 +138,7 @@ class Node:
             loop=self._loop,
             group_commit=self._logs.group_commit,
             executor=self._commit_threads,
-            inline_us_max=self.config.journal.inline_sync_p99_us_max,
+            inline_us_max=self.config.journal.inline_sync_p90_us_max,
         )
         self._metadata = Metadata(
             new_controller=lambda: Controller(self.config, self._random),

@@ -1,0 +1,172 @@
+"""When a commit runs, where, and who is answered by it. The disk is one in memory that can be slow."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import uvloop
+
+from ottla.config import BrokerConfig, LogConfig
+from ottla.errors import BrokerError, ErrorCode
+from ottla.protocol.records import Record, build_batch
+from ottla.replication.partition import Partition
+from ottla.runtime.clock import SystemClock, SystemRandom
+from ottla.runtime.committer import Committer, SyncPace
+from ottla.services import Deferred
+from ottla.storage.log import Origin
+from ottla.storage.log_manager import LogManager
+from ottla.testing.disk import CrashingDisk, Fault, Operation
+from ottla.types import TopicPartition
+
+INLINE_US = 10**9
+NEVER_INLINE_US = 0
+
+
+class Rig:
+    def __init__(self, inline_us_max: int) -> None:
+        self.disk = CrashingDisk()
+        self.clock = SystemClock()
+        self.logs = LogManager(self.disk, BrokerConfig(), clock=self.clock, random=SystemRandom())
+        self.logs.recover_metadata()
+        self.logs.recover(lambda _topic_id, _index: None)
+        self.threads = ThreadPoolExecutor(1)
+        self.committer = Committer(
+            loop=asyncio.get_running_loop(),
+            group_commit=self.logs.group_commit,
+            executor=self.threads,
+            inline_us_max=inline_us_max,
+        )
+        log = self.logs.get(TopicPartition("t", 0), b"t" * 16, LogConfig())
+        self.partition = Partition(topic="t", topic_id=b"t" * 16, index=0, leader_epoch=0, log=log)
+
+    def append(self, value: bytes = b"x") -> int:
+        now_ms = self.clock.now_ms()
+        batch = build_batch([Record(key=None, value=value, headers=(), timestamp_ms=now_ms, offset=-1)])
+        return self.committer.append(self.partition, batch, now_ms=now_ms, origin=Origin.CLIENT)
+
+
+def run(scenario: Any, inline_us_max: int = INLINE_US) -> None:
+    async def limited() -> None:
+        rig = Rig(inline_us_max)
+        try:
+            await asyncio.wait_for(scenario(rig), 20)
+        finally:
+            rig.threads.shutdown()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(limited())
+
+
+def test_nothing_is_visible_or_answered_before_the_commit() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.append()
+        answer = rig.committer.after_commit("stored")
+        assert not answer.done
+        assert rig.partition.high_watermark == 0
+        await rig.committer.drain()
+        assert answer.value == "stored"
+        assert rig.partition.high_watermark == 1
+
+    run(scenario)
+
+
+def test_an_answer_that_stands_on_nothing_new_is_given_at_once() -> None:
+    async def scenario(rig: Rig) -> None:
+        assert rig.committer.after_commit("at once").value == "at once"
+
+    run(scenario)
+
+
+def test_appends_of_one_turn_share_a_commit() -> None:
+    async def scenario(rig: Rig) -> None:
+        commits: list[int] = []
+        rig.committer.on_commit = lambda: commits.append(rig.partition.high_watermark)
+        for _ in range(50):
+            rig.append()
+        await rig.committer.drain()
+        assert commits == [50]
+
+    run(scenario)
+
+
+def test_while_a_thread_commits_the_loop_goes_on_and_the_next_commit_gathers() -> None:
+    async def scenario(rig: Rig) -> None:
+        let_go = threading.Event()
+
+        def slow(operation: Operation, path: str) -> None:
+            if operation is Operation.SYNC and "journal" in path:
+                assert let_go.wait(10)
+
+        rig.disk.before_operation = slow
+        commits: list[int] = []
+        rig.committer.on_commit = lambda: commits.append(rig.partition.high_watermark)
+        rig.append()
+        first = rig.committer.after_commit("first")
+        await asyncio.sleep(0)
+        for _ in range(10):
+            rig.append()
+        second = rig.committer.after_commit("second")
+        await asyncio.sleep(0.01)
+        assert not first.done
+        assert not second.done
+        let_go.set()
+        await rig.committer.drain()
+        assert (first.value, second.value) == ("first", "second")
+        assert commits == [1, 11]
+
+    run(scenario, NEVER_INLINE_US)
+
+
+def test_a_failed_commit_is_told_and_nothing_is_taken_after_a_failed_sync() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.append(b"kept")
+        await rig.committer.drain()
+        rig.disk.faults.append(Fault(operation=Operation.SYNC, path_contains="journal", times=1))
+        rig.append(b"lost")
+        plain: Deferred[str] = rig.committer.after_commit("plain")
+        shaped: Deferred[str] = rig.committer.after_commit(
+            "shaped", lambda answer, error: f"{answer}: {error.code.name}"
+        )
+        await rig.committer.drain()
+        assert plain.error is not None
+        assert plain.error.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert shaped.value == "shaped: KAFKA_STORAGE_ERROR"
+        assert rig.partition.high_watermark == 1
+        with pytest.raises(BrokerError) as refused:
+            rig.append(b"refused")
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    run(scenario)
+
+
+def test_a_commit_that_fails_by_a_bug_is_the_last_one_and_holds_nobody() -> None:
+    async def scenario(rig: Rig) -> None:
+        def surprise(operation: Operation, path: str) -> None:
+            raise ZeroDivisionError
+
+        rig.disk.before_operation = surprise
+        rig.append()
+        answer = rig.committer.after_commit("never")
+        await rig.committer.drain()
+        assert answer.error is not None
+        assert rig.committer.failed is not None
+
+    run(scenario)
+
+
+def test_the_pace_is_quick_until_one_in_ten_is_slow_and_again_when_they_are_gone() -> None:
+    pace = SyncPace(slow_us=1_000)
+    for _ in range(SyncPace.SLOW_MAX):
+        pace.record(5_000_000)
+    assert pace.is_quick
+    pace.record(5_000_000)
+    assert not pace.is_quick
+    for _ in range(SyncPace.WINDOW):
+        pace.record(100_000)
+    assert pace.is_quick
+
+
+def test_with_a_bound_of_0_a_thread_does_every_commit() -> None:
+    assert not SyncPace(slow_us=0).is_quick
