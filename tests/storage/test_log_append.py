@@ -312,9 +312,14 @@ def test_room_is_reserved_if_the_topic_wants_it(disk: CrashingDisk) -> None:
     log = open_log(disk, preallocate=True, segment_bytes=10_000)
 
     append(log, batch(b"a"))
-
     assert log.segments[0].preallocate_bytes == 10_000
     assert log.size_bytes == len(batch(b"a"))
+
+    log.append_as_leader(batch(b"b"), leader_epoch=0, now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    log.write_pending()
+    assert log.segments[0].preallocate_bytes == 0
+    assert contents(log) == [(0, b"a"), (1, b"b")]
 
 
 def test_a_disk_that_refuses_the_roll_refuses_the_batch_and_nothing_else(disk: CrashingDisk) -> None:

@@ -52,6 +52,19 @@ def test_the_largest_timestamp_is_that_of_its_first_record() -> None:
     assert log.max_timestamp() == (99, 2, 2)
 
 
+def test_the_largest_timestamp_is_of_a_record_that_can_be_read() -> None:
+    log = open_log(CrashingDisk(), index_interval_bytes=0)
+    for time in (10, 40, 20, 30):
+        append(log, batch(b"a", timestamp_ms=time))
+    log.append_as_leader(batch(b"still to be written", timestamp_ms=99), leader_epoch=0, now_ms=NOW_MS)
+
+    assert log.max_timestamp() == (40, 1, 0)
+    assert log.max_timestamp(1) == (10, 0, 0)
+    log.delete_records_before(2)
+    assert log.max_timestamp() == (30, 3, 0)
+    assert log.max_timestamp(2) is None
+
+
 def test_an_empty_log_has_no_largest_timestamp() -> None:
     assert open_log(CrashingDisk()).max_timestamp() is None
 
@@ -91,3 +104,7 @@ def test_a_search_finds_what_a_look_at_all_records_would(
         assert log.offset_for_timestamp(time) == next((record for record in records if record[0] >= time), None)
     largest = max((time for time, *_ in records), default=None)
     assert log.max_timestamp() == next((record for record in records if record[0] == largest), None)
+    middle = sum(len(times) for times in batches[: len(batches) // 2])
+    seen = records[:middle]
+    largest = max((time for time, *_ in seen), default=None)
+    assert log.max_timestamp(middle) == next((record for record in seen if record[0] == largest), None)

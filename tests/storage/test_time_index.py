@@ -46,6 +46,18 @@ def test_lookup_finds_where_a_search_may_start(flushed: int, timestamp_ms: int, 
     assert index.lookup(timestamp_ms) == offset
 
 
+@pytest.mark.parametrize("flushed", [0, 1, 2, 3])
+@pytest.mark.parametrize(("offset", "entry"), [(101, (-1, 100)), (102, (10, 101)), (105, (10, 101)), (999, (30, 108))])
+def test_the_last_entry_before_an_offset(flushed: int, offset: int, entry: tuple[int, int]) -> None:
+    index = TimeIndex(CrashingDisk(), "i", 100)
+    for number, one in enumerate([(10, 101), (20, 105), (30, 108)]):
+        if number == flushed:
+            index.flush()
+        index.append(*one)
+
+    assert index.last_before(offset) == entry
+
+
 @pytest.mark.parametrize("flushed", [False, True])
 @pytest.mark.parametrize(("offset", "last"), [(100, (-1, 100)), (105, (10, 101)), (106, (20, 105)), (999, (30, 108))])
 def test_truncation_forgets_what_was_noted_at_the_offset_or_later(

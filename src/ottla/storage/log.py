@@ -137,9 +137,11 @@ class Log(LogAppends):
         """The first record that is not older, and the epoch of its leader."""
         return search.first_at_or_after(self.segments, timestamp_ms, self.start_offset, self.written_offset)
 
-    def max_timestamp(self) -> Found | None:
-        """The first record with the largest timestamp."""
-        return search.largest(self.segments, self.start_offset, self.written_offset)
+    def max_timestamp(self, upto_offset: int | None = None) -> Found | None:
+        """The first record with the largest timestamp, of those below `upto_offset`."""
+        written = self.written_offset
+        upto_offset = written if upto_offset is None else min(upto_offset, written)
+        return search.largest(self.segments, self.start_offset, upto_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch that is not above `leader_epoch`, and where it ended; (-1, -1) if unknown."""

@@ -238,6 +238,7 @@ class LogAppends(LogState):
             self.snapshots.write(base_offset, self.producers)
             self._cuts.append((len(self.pending), old))
             self._has_index_debts = True
+            _give_back_room(old)
         else:
             self.segments.pop().discard()
         self._clock_ms = now_ms
@@ -303,6 +304,8 @@ class LogAppends(LogState):
                 self._names_unsynced = True
             if segment.has_index_backlog:
                 _write_backlog(segment)
+            if segment is not self._active:
+                _give_back_room(segment)
         self.written_offset = write.end_offset
         if segment is self._active:
             known = self._known_positions
@@ -320,6 +323,13 @@ def _write_backlog(segment: Segment) -> None:
     """An index can wait: if there is no room now, its entries stay in memory until there is, or the segment closes."""
     with suppress(OSError):
         segment.flush_indexes()
+
+
+def _give_back_room(segment: Segment) -> None:
+    """Of a segment that is complete. Room that can't be given back is no reason to fail."""
+    if segment.written == segment.position:
+        with suppress(OSError):
+            segment.give_back_room()
 
 
 def _run(segment: Segment, buffers: list[bytes]) -> Run:

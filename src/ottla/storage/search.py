@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.protocol.records import BATCH_HEADER, read_records
+from ottla.storage.time_index import NO_TIMESTAMP, TimeEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,15 +40,34 @@ def first_at_or_after(
 
 
 def largest(segments: Sequence[Segment], start_offset: int, upto_offset: int) -> Found | None:
-    """The first record that has the largest timestamp of the log."""
-    segment = max(segments, key=lambda segment: segment.largest_timestamp.timestamp_ms)
-    timestamp_ms, offset = segment.largest_timestamp
-    if timestamp_ms < 0:
+    """The first record that has the largest timestamp of those that readers may see."""
+    best, holder = TimeEntry(NO_TIMESTAMP, -1), None
+    for segment in segments:
+        if segment.largest_timestamp.timestamp_ms > best.timestamp_ms:
+            entry = _largest_visible(segment, start_offset, upto_offset)
+            if entry.timestamp_ms > best.timestamp_ms:
+                best, holder = entry, segment
+    if holder is None:
         return None
-    for batch in _batches(segment, max(offset, start_offset), upto_offset):
-        if _max_timestamp_ms(batch) == timestamp_ms:
-            return next((found for found in _records(batch) if found.timestamp_ms == timestamp_ms), None)
+    for batch in _batches(holder, best.offset, upto_offset):
+        return next((found for found in _records(batch) if found.timestamp_ms == best.timestamp_ms), None)
     return None
+
+
+def _largest_visible(segment: Segment, start_offset: int, upto_offset: int) -> TimeEntry:
+    """The largest timestamp of a segment; where that is of a batch not yet to be seen, or deleted, of the others."""
+    entry = segment.largest_timestamp
+    if start_offset <= entry.offset < upto_offset:
+        return entry
+    best = segment.times.last_before(upto_offset)
+    if best.offset < start_offset:
+        best = TimeEntry(NO_TIMESTAMP, start_offset)
+    for batch in _batches(segment, best.offset, upto_offset):
+        timestamp_ms = _max_timestamp_ms(batch)
+        if timestamp_ms > best.timestamp_ms:
+            fields = BATCH_HEADER.unpack_from(batch)
+            best = TimeEntry(timestamp_ms, fields[0] + fields[6])
+    return best
 
 
 def _batches(segment: Segment, from_offset: int, upto_offset: int) -> Iterator[memoryview]:

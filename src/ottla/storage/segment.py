@@ -297,6 +297,12 @@ class Segment:
         if self._txns is not None:
             self._txns.flush()
 
+    def give_back_room(self) -> None:
+        """After the last write: what was reserved for the segment and not needed."""
+        if self.preallocate_bytes:
+            self.preallocate_bytes = 0
+            self.writable_file().truncate(self.written)
+
     def seal(self) -> None:
         """No more appends, or none before the next start: the indexes say all there is to say."""
         self.times.append(*self.largest_timestamp)

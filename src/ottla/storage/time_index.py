@@ -60,6 +60,14 @@ class TimeIndex:
         after = self.file.first_where(lambda entry: bool(_ENTRY.unpack(entry)[0] > timestamp_ms))
         return self._written(after - 1).offset if after else self._base_offset
 
+    def last_before(self, offset: int) -> TimeEntry:
+        """The last entry of a batch that ends below `offset`."""
+        if at := bisect_left(self._offsets, offset):
+            return TimeEntry(self._times[at - 1], self._offsets[at - 1])
+        relative = offset - self._base_offset
+        after = self.file.first_where(lambda entry: bool(_ENTRY.unpack(entry)[1] >= relative))
+        return self._written(after - 1) if after else TimeEntry(NO_TIMESTAMP, self._base_offset)
+
     def truncate_to(self, offset: int) -> None:
         """Forget what was noted at `offset` or after it."""
         if self.last.offset < offset:
