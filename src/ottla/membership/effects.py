@@ -1,0 +1,64 @@
+"""What comes out of the membership: packets to send, and what has happened."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ottla.membership.member import Address, Member
+
+
+class Change(StrEnum):
+    JOINED = "joined"
+    SUSPECTED = "suspected"
+    ALIVE = "alive again"
+    FAILED = "failed"
+    LEFT = "left"
+    RESTARTED = "restarted"
+    """A new process of a member that was not known to be gone."""
+    UPDATED = "updated"
+    """Its addresses, its rack or its load figures are new."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberChanged:
+    change: Change
+    member: Member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdConflict:
+    """Two processes call themselves by one node id. The one that was there first keeps it, until it fails or leaves."""
+
+    node_id: int
+    held_by: Address
+    claimed_by: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignCluster:
+    """A node of another cluster spoke to this one. It was not listened to."""
+
+    cluster_id: str
+    node_id: int
+    address: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAdopted:
+    """This node had no cluster yet, and is now of this one."""
+
+    cluster_id: str
+
+
+Event = MemberChanged | NodeIdConflict | ForeignCluster | ClusterAdopted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """What must happen next. There is no order between the two, and a packet may get lost."""
+
+    packets: Sequence[tuple[Address, bytes]] = ()
+    events: Sequence[Event] = ()
+
+
+NOTHING = Effects()

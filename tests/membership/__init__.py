@@ -1,0 +1,1 @@
+"""Membership by gossip: rules one by one, and whole clusters on a simulated network."""
