@@ -5,7 +5,7 @@ the `pending`; a commit takes them (`take_pending`), writes them into the segmen
 the journal; from `PendingWrite.finish` on they can be read, from `mark_durable` on they are safe. Much later `sync`
 puts the segment files themselves on the medium, and the journal may forget them.
 
-    start_offset ≤ recovery_point ≤ durable_offset ≤ written_offset ≤ end_offset
+    recovery_point ≤ durable_offset ≤ written_offset ≤ end_offset
 
 Everything is called in the event loop, save what `pending` says may run in a thread.
 """

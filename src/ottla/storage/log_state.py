@@ -143,15 +143,15 @@ class LogState:
     @property
     def leader_epochs(self) -> LeaderEpochs:
         if self._epochs is None:
-            self._use_epochs(load_epochs(self.disk, self.directory, self.segments, self.written_offset))
-        assert self._epochs is not None
+            return self._use_epochs(load_epochs(self.disk, self.directory, self.segments, self.written_offset))
         return self._epochs
 
-    def _use_epochs(self, epochs: LeaderEpochs) -> None:
+    def _use_epochs(self, epochs: LeaderEpochs) -> LeaderEpochs:
         epochs.truncate_from_end(self.end_offset)
         epochs.truncate_from_start(self.start_offset)
         self._epochs = epochs
         self._last_epoch = epochs.latest
+        return epochs
 
     @property
     def producers(self) -> ProducerState:
