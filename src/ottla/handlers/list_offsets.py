@@ -56,7 +56,7 @@ def _answer(
 def find_offset(partition: Partition, timestamp: int, read_committed: bool) -> tuple[int, int, int]:
     """(timestamp, offset, leader epoch); -1 where there is no such record."""
     log = partition.log
-    upto = partition.readable_upto(read_committed)
+    upto = partition.last_stable_offset if read_committed else partition.high_watermark
     if timestamp == LATEST:
         return UNKNOWN, upto, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

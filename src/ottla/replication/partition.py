@@ -16,10 +16,10 @@ NO_EPOCH = -1
 class Waiter(Protocol):
     """Somebody who waits for records of a partition."""
 
-    def more(self, size_bytes: int) -> None:
-        """That many bytes have become readable."""
+    def more(self, partition: Partition, size_bytes: int) -> None:
+        """That many bytes of the partition have become readable."""
 
-    def gone(self) -> None:
+    def gone(self, partition: Partition) -> None:
         """There will be no more: the partition is no longer led here."""
 
 
@@ -51,15 +51,12 @@ class Partition:
             self.high_watermark = durable
             if self.waiters:
                 for waiter in tuple(self.waiters):
-                    waiter.more(size_bytes)
+                    waiter.more(self, size_bytes)
 
     @property
     def last_stable_offset(self) -> int:
         """Where a read_committed reader must stop: at the first open transaction."""
-        return min(self.high_watermark, self.log.last_stable_offset)
-
-    def readable_upto(self, read_committed: bool) -> int:
-        return self.last_stable_offset if read_committed else self.high_watermark
+        return self.log.stable_offset(self.high_watermark)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a reader that knows another leader than this one."""

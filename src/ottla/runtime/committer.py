@@ -131,8 +131,8 @@ class Committer:
         answers, self._answers = self._answers, []
         try:
             commit = self._group.begin()
-        except Exception as error:
-            self.failed = self._bug(error)
+        except Exception as bug:
+            self.failed = self._bug(bug)
             self._refuse(answers, self.failed)
             return
         if commit is None:

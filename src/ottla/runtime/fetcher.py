@@ -6,9 +6,8 @@ only when that is enough or its time is up. A node with ten thousand waiting rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.protocol.messages.fetch import (
@@ -26,19 +25,15 @@ if TYPE_CHECKING:
     from ottla.config import FetchConfig
     from ottla.replication.partition import Partition
     from ottla.runtime.partitions import Partitions
+    from ottla.storage.log import Log
+
+Found: TypeAlias = "tuple[Wanted, Partition | None, PartitionData]"
+"""What is wanted of a partition, the partition if there is one, and what the answer will say of it."""
 
 READ_COMMITTED = 1
+BY_TOPIC_ID_FROM = 13
 SCARCE_BYTES = 64 * 1024
 """What a fetch may still read while slow readers hold the memory that is there for answers."""
-
-
-@dataclass(slots=True)
-class Reading:
-    """What one pass over the wanted partitions found."""
-
-    found: list[tuple[Wanted, PartitionData]]
-    size_bytes: int = 0
-    failed: bool = False
 
 
 class Fetcher:
@@ -58,15 +53,14 @@ class Fetcher:
         self.sessions = FetchSessions(
             slots_max=config.sessions_max, evict_after_ms=config.session_eviction_ms, new_id=new_session_id
         )
-        self.waiting = 0
 
     def fetch(self, request: FetchRequest, api_version: int, now_ms: int) -> FetchResponse | Deferred[FetchResponse]:
         plan = self.sessions.plan(request, now_ms)
-        fetch = Fetch(self, request, plan, by_id=api_version >= 13)
-        reading = fetch.read()
-        if reading.failed or reading.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not reading.found:
-            return fetch.answer(reading)
-        return Waiting(fetch, reading, self._timers).deferred
+        fetch = Fetch(self, request, plan, by_id=api_version >= BY_TOPIC_ID_FROM)
+        fetch.read()
+        if fetch.failed or fetch.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not fetch.found:
+            return fetch.answer()
+        return Waiting(fetch, self._timers).deferred
 
     def budget(self, asked_bytes: int) -> int:
         """How much one answer may hold: less while slow clients sit on answers, but always some progress."""
@@ -82,75 +76,92 @@ class Fetcher:
 class Fetch:
     """One request, from the partitions it names to its answer."""
 
-    __slots__ = ("_by_id", "_fetcher", "_plan", "_request")
+    __slots__ = (
+        "_by_id",
+        "_fetcher",
+        "_left_bytes",
+        "_plan",
+        "_read_committed",
+        "failed",
+        "found",
+        "request",
+        "size_bytes",
+    )
 
     def __init__(self, fetcher: Fetcher, request: FetchRequest, plan: FetchPlan, *, by_id: bool) -> None:
         self._fetcher = fetcher
-        self._request = request
         self._plan = plan
         self._by_id = by_id
+        self._read_committed = request.isolation_level == READ_COMMITTED
+        self.request = request
+        self.found: list[Found] = []
+        """What was read of each partition that the request wants."""
+        self.size_bytes = 0
+        self.failed = False
 
-    @property
-    def request(self) -> FetchRequest:
-        return self._request
+    def read(self) -> None:
+        """Read all that is wanted, as far as the answer may hold it."""
+        self._left_bytes = self._fetcher.budget(self.request.max_bytes)
+        self.found = [self._try(wanted) for wanted in self._plan.wanted]
 
-    def partitions(self) -> list[Partition]:
-        return [self._fetcher.partition(wanted, self._by_id) for wanted in self._plan.wanted]
+    def read_again(self, partitions: Collection[Partition]) -> None:
+        """Read what has become readable: of the others there is nothing new."""
+        for at, (wanted, partition, _) in enumerate(self.found):
+            if partition in partitions:
+                self.found[at] = self._try(wanted)
 
-    def read(self) -> Reading:
-        reading = Reading(found=[])
-        left_bytes = self._fetcher.budget(self._request.max_bytes)
-        for wanted in self._plan.wanted:
-            try:
-                data = self._read_one(wanted, left_bytes, first=reading.size_bytes == 0)
-            except BrokerError as error:
-                data = _refused(wanted.index, error.code)
-                reading.failed = True
-            except CorruptBatchError:
-                data = _refused(wanted.index, ErrorCode.CORRUPT_MESSAGE)
-                reading.failed = True
-            size = len(data.records) if data.records else 0
-            reading.size_bytes += size
-            left_bytes -= size
-            reading.found.append((wanted, data))
-        return reading
+    def _try(self, wanted: Wanted) -> Found:
+        partition = None
+        try:
+            partition = self._fetcher.partition(wanted, self._by_id)
+            return wanted, partition, self._read_one(wanted, partition)
+        except BrokerError as error:
+            code = error.code
+        except CorruptBatchError:
+            code = ErrorCode.CORRUPT_MESSAGE
+        self.failed = True
+        return wanted, partition, _refused(wanted.index, code)
 
-    def _read_one(self, wanted: Wanted, left_bytes: int, *, first: bool) -> PartitionData:
-        partition = self._fetcher.partition(wanted, self._by_id)
+    def _read_one(self, wanted: Wanted, partition: Partition) -> PartitionData:
         partition.check_epoch(wanted.current_leader_epoch)
-        read_committed = self._request.isolation_level == READ_COMMITTED
-        upto = partition.readable_upto(read_committed)
-        log = partition.log
-        offset = wanted.fetch_offset
+        log, offset, high_watermark = partition.log, wanted.fetch_offset, partition.high_watermark
+        stable = log.stable_offset(high_watermark)
         if not log.start_offset <= offset <= log.end_offset:
             raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        records: Any = b""
-        aborted = None
-        max_bytes = min(wanted.max_bytes, left_bytes)
-        if offset < upto and (first or max_bytes > 0):
-            records = log.read(offset, max_bytes, upto_offset=upto, min_one_batch=first)
-            if read_committed:
-                aborted = [
-                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
-                    for entry in log.aborted_transactions(offset, upto)
-                ]
+        upto = stable if self._read_committed else high_watermark
+        records = b""
+        if offset < upto and (self._left_bytes > 0 or not self.size_bytes):
+            records = log.read(
+                offset,
+                min(wanted.max_bytes, self._left_bytes),
+                upto_offset=upto,
+                min_one_batch=not self.size_bytes,
+            )
+            self.size_bytes += len(records)
+            self._left_bytes -= len(records)
         return PartitionData(
             partition_index=wanted.index,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
+            high_watermark=high_watermark,
+            last_stable_offset=stable,
             log_start_offset=log.start_offset,
-            aborted_transactions=aborted if not read_committed or aborted is not None else [],
+            aborted_transactions=self._aborted(log, offset, upto) if self._read_committed else None,
             records=records,
         )
 
-    def answer(self, reading: Reading) -> FetchResponse:
-        found = reading.found
+    def _aborted(self, log: Log, offset: int, upto: int) -> list[AbortedTransaction]:
+        return [
+            AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+            for entry in log.aborted_transactions(offset, upto)
+        ]
+
+    def answer(self) -> FetchResponse:
+        found = self.found
         session = self._plan.session
         if session is not None:
             found = _news(found, all_of_them=not self._plan.incremental)
-            session.served((w.topic, w.topic_id, w.index) for w, data in found if data.records)
+            session.served((w.topic, w.topic_id, w.index) for w, _, data in found if data.records)
         topics: dict[tuple[str, bytes], list[PartitionData]] = {}
-        for wanted, data in found:
+        for wanted, _, data in found:
             topics.setdefault((wanted.topic, wanted.topic_id), []).append(data)
         return FetchResponse(
             session_id=self._plan.session_id,
@@ -164,36 +175,41 @@ class Fetch:
 class Waiting:
     """A fetch that waits for enough bytes, or for its time to be up."""
 
-    __slots__ = ("_deadline", "_fetch", "_missing_bytes", "_partitions", "deferred")
+    __slots__ = ("_deadline", "_fetch", "_missing_bytes", "_woken", "deferred")
 
-    def __init__(self, fetch: Fetch, reading: Reading, timers: Timers) -> None:
+    def __init__(self, fetch: Fetch, timers: Timers) -> None:
         self.deferred: Deferred[FetchResponse] = Deferred()
         self.deferred.on_abandon = self._leave
         self._fetch = fetch
-        self._missing_bytes = fetch.request.min_bytes - reading.size_bytes
-        self._partitions = fetch.partitions()
-        for partition in self._partitions:
-            partition.waiters.add(self)
+        self._missing_bytes = fetch.request.min_bytes - fetch.size_bytes
+        self._woken: set[Partition] = set()
+        for _, partition, _ in fetch.found:
+            if partition is not None:
+                partition.waiters.add(self)
         self._deadline: Deadline = timers.after_ms(fetch.request.max_wait_ms, self._finish)
 
-    def more(self, size_bytes: int) -> None:
+    def more(self, partition: Partition, size_bytes: int) -> None:
+        self._woken.add(partition)
         self._missing_bytes -= size_bytes
         if self._missing_bytes <= 0:
             self._finish()
 
-    def gone(self) -> None:
+    def gone(self, partition: Partition) -> None:
+        self._woken.add(partition)
         self._finish()
 
     def _finish(self) -> None:
         if self.deferred.done:
             return
         self._leave()
-        self.deferred.complete(self._fetch.answer(self._fetch.read()))
+        self._fetch.read_again(self._woken)
+        self.deferred.complete(self._fetch.answer())
 
     def _leave(self) -> None:
         self._deadline.cancel()
-        for partition in self._partitions:
-            partition.waiters.discard(self)
+        for _, partition, _ in self._fetch.found:
+            if partition is not None:
+                partition.waiters.discard(self)
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:
@@ -207,10 +223,10 @@ def _refused(index: int, code: ErrorCode) -> PartitionData:
     )
 
 
-def _news(found: list[tuple[Wanted, PartitionData]], *, all_of_them: bool) -> list[tuple[Wanted, PartitionData]]:
+def _news(found: list[Found], *, all_of_them: bool) -> list[Found]:
     """The partitions of which a session has something new to tell; remembers that it was told."""
     news = []
-    for wanted, data in found:
+    for wanted, partition, data in found:
         if (
             all_of_them
             or data.records
@@ -220,5 +236,5 @@ def _news(found: list[tuple[Wanted, PartitionData]], *, all_of_them: bool) -> li
         ):
             wanted.told_high_watermark = -1 if data.error_code else data.high_watermark
             wanted.told_log_start_offset = data.log_start_offset
-            news.append((wanted, data))
+            news.append((wanted, partition, data))
     return news

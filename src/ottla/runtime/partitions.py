@@ -81,7 +81,7 @@ class Partitions:
         of_topic = self._open.pop(topic.name, {})
         for partition in of_topic.values():
             for waiter in tuple(partition.waiters):
-                waiter.gone()
+                waiter.gone(partition)
         for index in topic.partitions:
             self._logs.delete(TopicPartition(topic.name, index), topic.topic_id)
 

@@ -14,34 +14,31 @@ from collections.abc import Callable
 class Deadline:
     """A callback at a time. `cancel` makes it a no-op; the entry leaves the heap when its time comes."""
 
-    __slots__ = ("action", "at", "order")
+    __slots__ = ("action",)
 
-    def __init__(self, at: float, order: int, action: Callable[[], None]) -> None:
-        self.at = at
-        self.order = order
+    def __init__(self, action: Callable[[], None]) -> None:
         self.action: Callable[[], None] | None = action
 
     def cancel(self) -> None:
         self.action = None
 
-    def __lt__(self, other: Deadline) -> bool:
-        return (self.at, self.order) < (other.at, other.order)
-
 
 class Timers:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._heap: list[Deadline] = []
+        self._heap: list[tuple[float, int, Deadline]] = []
+        """Tuples, since the interpreter compares those by itself; the number keeps equal times in order."""
         self._count = 0
         self._handle: asyncio.TimerHandle | None = None
         self._armed_for = float("inf")
 
     def after_ms(self, delay_ms: float, action: Callable[[], None]) -> Deadline:
         self._count += 1
-        deadline = Deadline(self._loop.time() + delay_ms / 1000, self._count, action)
-        heapq.heappush(self._heap, deadline)
-        if deadline.at < self._armed_for:
-            self._arm(deadline.at)
+        at = self._loop.time() + delay_ms / 1000
+        deadline = Deadline(action)
+        heapq.heappush(self._heap, (at, self._count, deadline))
+        if at < self._armed_for:
+            self._arm(at)
         return deadline
 
     def _arm(self, at: float) -> None:
@@ -55,14 +52,14 @@ class Timers:
         self._armed_for = float("inf")
         now = self._loop.time()
         heap = self._heap
-        while heap and heap[0].at <= now:
-            action = heapq.heappop(heap).action
+        while heap and heap[0][0] <= now:
+            action = heapq.heappop(heap)[2].action
             if action is not None:
                 action()
-        while heap and heap[0].action is None:
+        while heap and heap[0][2].action is None:
             heapq.heappop(heap)
-        if heap and heap[0].at < self._armed_for:
-            self._arm(heap[0].at)
+        if heap and heap[0][0] < self._armed_for:
+            self._arm(heap[0][0])
 
     def close(self) -> None:
         if self._handle is not None:
