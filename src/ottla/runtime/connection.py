@@ -130,7 +130,7 @@ class Connection(asyncio.BufferedProtocol):
         if own is None:
             return self._server.scratch
         if self._filled == len(own):
-            own = self._grow(own)
+            own = self._own = self._with_room(own, self._filled)
         return memoryview(own)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -156,15 +156,17 @@ class Connection(asyncio.BufferedProtocol):
 
     # Reading.
 
-    def _grow(self, own: bytearray) -> bytearray:
-        """Room for the rest of the frame, or for twice what has come so far if that is less."""
+    def _with_room(self, part: bytearray | memoryview, size: int) -> bytearray:
+        """A buffer that begins with these bytes and has room for the rest of the frame.
+
+        Not for all of it at once: a client may announce 100 MiB and send nothing. What has come so far is believed
+        to be a sixteenth of it at least, so that a batch of a megabyte is moved once.
+        """
         wanted = FRAME_SIZE.size
-        if self._filled >= FRAME_SIZE.size:
-            wanted += FRAME_SIZE.unpack_from(own)[0]
-        room = min(wanted, max(GROWTH_BYTES_MIN, 2 * self._filled))
-        grown = bytearray(room)
-        grown[: self._filled] = memoryview(own)[: self._filled]
-        self._own = grown
+        if size >= FRAME_SIZE.size:
+            wanted += self._frame_size(part, 0)
+        grown = bytearray(max(size, min(wanted, max(GROWTH_BYTES_MIN, 16 * size))))
+        grown[:size] = part
         return grown
 
     def _serve_own(self) -> None:
@@ -189,11 +191,7 @@ class Connection(asyncio.BufferedProtocol):
             self._serve_frame(view[at:end], api_key, api_version, correlation_id, client_id_size)
             at = end
         self._filled = left = filled - at
-        self._own = None
-        if left:
-            self._own = bytearray(view[at:filled])
-            if left >= FRAME_SIZE.size:
-                self._frame_size(self._own, 0)
+        self._own = self._with_room(view[at:filled], left) if left else None
 
     def _frame_size(self, buffer: memoryview | bytearray, at: int) -> int:
         size: int = FRAME_SIZE.unpack_from(buffer, at)[0]
