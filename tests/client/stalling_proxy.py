@@ -1,8 +1,7 @@
 """A proxy between clients and a node that can stop passing anything on, as a network or a broker that hangs does."""
 
-import asyncio
+import socket
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -13,16 +12,14 @@ class StallingProxy:
 
     def __init__(self) -> None:
         self.target: tuple[str, int] | None = None
-        self._loop = asyncio.new_event_loop()
-        self._flowing = asyncio.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._flowing = threading.Event()
         self._flowing.set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._server = asyncio.run_coroutine_threadsafe(
-            asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop
-        ).result(10)
-        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._lock = threading.Lock()
+        self._pairs: list[_Pair] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     @property
     def address(self) -> str:
@@ -30,68 +27,76 @@ class StallingProxy:
 
     def stall(self) -> None:
         """From now on nothing passes, in either direction; connections stay open."""
-        self._call(self._flowing.clear)
+        self._flowing.clear()
 
     def flow(self) -> None:
-        self._call(self._flowing.set)
+        self._flowing.set()
 
     def cut(self) -> None:
         """End all connections at once. New ones are taken."""
-        self._call(self._cancel_all)
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            pair.cut()
+        for pair in pairs:
+            pair.join()
 
-    def _call(self, action: Callable[[], object]) -> None:
-        async def run() -> None:
-            action()
+    def _accept(self) -> None:
+        with suppress(OSError):  # the listener was shut down
+            while True:
+                here, _ = self._listener.accept()
+                self._connect(here)
 
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
-
-    def _cancel_all(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _connect(self, here: socket.socket) -> None:
         assert self.target is not None
         try:
-            there_reader, there_writer = await asyncio.open_connection(*self.target)
+            there = socket.create_connection(self.target)
         except OSError:  # the node is gone
-            writer.transport.abort()
+            here.close()
             return
-        both = {
-            asyncio.ensure_future(self._pass_on(reader, there_writer)),
-            asyncio.ensure_future(self._pass_on(there_reader, writer)),
-        }
-        self._tasks |= both
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for task in both:
-            task.cancel()
-        await asyncio.wait(both)
-        self._tasks -= both
-        for end in (writer, there_writer):
-            end.transport.abort()
-            with suppress(ConnectionError):
-                await end.wait_closed()
-
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while data := await reader.read(65_536):
-                await self._flowing.wait()
-                writer.write(data)
-                await writer.drain()
+        with self._lock:
+            self._pairs.append(_Pair(here, there, self._flowing))
 
     def close(self) -> None:
-        async def end() -> None:
-            self._server.close()
-            self._cancel_all()
-            while serving := asyncio.all_tasks() - {asyncio.current_task()}:
-                await asyncio.wait(serving)
-
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join(10)
+        self._listener.close()
+        self.flow()
+        self.cut()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+class _Pair:
+    """A client's connection and the one to the node, with a thread for each direction."""
+
+    def __init__(self, here: socket.socket, there: socket.socket, flowing: threading.Event) -> None:
+        self._sockets = (here, there)
+        self._flowing = flowing
+        self._threads = [
+            threading.Thread(target=self._pass_on, args=ends, daemon=True) for ends in ((here, there), (there, here))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                self._flowing.wait()
+                sink.sendall(data)
+        self.cut()
+
+    def cut(self) -> None:
+        for end in self._sockets:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(10)
+        for end in self._sockets:
+            end.close()
