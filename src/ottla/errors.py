@@ -5,6 +5,7 @@ raise one. The exceptions:
 
     OttlaError
     ├── BrokerError          an expected failure with a Kafka error code; dispatch puts the code into the answer
+    ├── PortTakenError       the address or port of the node can't be bound
     ├── ConfigError          a setting that can't be used; the message names the setting and says what would do
     ├── ProtocolError        bytes from a peer that are not what the protocol says; the connection is closed
     │   └── CorruptBatchError    a record batch whose CRC, length or count is wrong
@@ -170,6 +171,10 @@ class BrokerError(OttlaError):
         super().__init__(message or code.name)
         self.code = code
         self.message = message
+
+
+class PortTakenError(OttlaError):
+    """The address or port that the node should listen on can't be bound."""
 
 
 class ConfigError(OttlaError):

@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from ottla.cli.failures import MEANINGS, ExitCode
+from ottla.cli.failures import MEANINGS
 from ottla.cli.main import COMMANDS
-from ottla.runtime import main as runtime_main
 from tests.cli.command import Ottla
 
 NOBODY = "127.0.0.1:1"
@@ -76,13 +75,6 @@ def test_a_broker_that_is_not_there_is_told_at_once(arguments: list[str]) -> Non
 
 def test_the_second_broker_is_tried_when_the_first_is_down(ottla: Ottla) -> None:
     assert Ottla(f"{NOBODY},{ottla.bootstrap}")("cluster", "info", "--json").json["brokers"]
-
-
-def test_the_node_and_the_command_agree_on_exit_codes() -> None:
-    meant = {"OK": "OK", "FAILED": "FAILED", "BAD_CONFIG": "USAGE"}
-    ours = {code.name: int(code) for code in ExitCode}
-
-    assert {meant.get(code.name, code.name): int(code) for code in runtime_main.ExitCode}.items() <= ours.items()
 
 
 def loaded_by(statement: str) -> set[str]:

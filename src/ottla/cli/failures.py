@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import click
 
-from ottla.errors import ConfigError, DirectoryLockedError, DiskFailedError, OttlaError
+from ottla.errors import ConfigError, DirectoryLockedError, OttlaError, PortTakenError, StorageError
 from ottla.observability.logs import printable
 
 
@@ -58,7 +58,9 @@ def explain(error: BaseException) -> CommandError | None:
             return CommandError(str(error), exit_code=ExitCode.USAGE)
         case DirectoryLockedError():
             return CommandError(str(error), exit_code=ExitCode.DIRECTORY_LOCKED)
-        case DiskFailedError():
+        case PortTakenError():
+            return CommandError(_as_sentence(str(error)), exit_code=ExitCode.PORT_TAKEN)
+        case StorageError():
             return CommandError(str(error), exit_code=ExitCode.DISK_FAILED)
         case OttlaError():
             return _explain_ottla_error(error)

@@ -27,7 +27,7 @@ from ottla.observability.logs import configure_logging
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 @click.option("--log-format", metavar="FORMAT", help="text or json.")
 @click.option("--set", "settings", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Any setting, by its name.")
-def command(config: str | None, settings: tuple[tuple[str, str], ...], **flags: str | None) -> int:
+def command(config: str | None, settings: tuple[tuple[str, str], ...], **flags: str | None) -> None:
     """Run a node in the foreground. SIGTERM or Ctrl-C stops it cleanly.
 
     Settings come from the defaults, the file given with --config, OTTLA_… environment variables (OTTLA_PORT,
@@ -37,7 +37,7 @@ def command(config: str | None, settings: tuple[tuple[str, str], ...], **flags: 
     configure_logging(level=broker_config.logging.level, log_format=broker_config.logging.format)
     from ottla.runtime.main import run  # only now: a setting that is wrong is told before anything is loaded
 
-    return run(broker_config)
+    run(broker_config)
 
 
 def _overrides(flags: dict[str, str | None], settings: tuple[tuple[str, str], ...]) -> dict[str, object]:

@@ -25,9 +25,8 @@ from ottla.client.queue_target import QueueMode
 from ottla.client.queue_writer import ProducerWriter, Writer
 from ottla.config import GroupConfig
 from ottla.embedded import EmbeddedNode
-from ottla.errors import DirectoryLockedError, OttlaError
+from ottla.errors import DirectoryLockedError, OttlaError, PortTakenError
 from ottla.runtime.directory_lock import LOCK_FILE, lock_owner
-from ottla.runtime.server import PortTakenError
 
 ADDRESS_FILE = ".queue"
 WATCH_S = 0.1

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 
 from ottla.config import BrokerConfig, LogConfig
+from ottla.errors import StorageError
 from ottla.handlers import all as _handlers  # noqa: F401  # registers every handler
 from ottla.handlers.registry import apis
 from ottla.metadata.brokers import BrokerRegistration
@@ -111,9 +112,11 @@ class Node:
         self.port = await self._server.bind(self.config.address, self.config.port)
         try:
             await self._open(self._given_disk or self._lock_disk())
-        except BaseException:
+        except BaseException as error:
             await self._server.close()
             self._unlock()
+            if isinstance(error, OSError):
+                raise StorageError(f"{error.strerror} ({error.filename or self.config.data_dir})") from error
             raise
         await self._server.serve()
         if self._lock is not None:

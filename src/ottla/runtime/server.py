@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from ottla.config import NetworkConfig
-from ottla.errors import ErrorCode, OttlaError
+from ottla.errors import ErrorCode, PortTakenError
 from ottla.ports import Clock
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.schema import Response
@@ -20,10 +20,6 @@ from ottla.runtime.timers import Timers
 log = logging.getLogger(__name__)
 
 LISTEN_BACKLOG = 1024
-
-
-class PortTakenError(OttlaError):
-    """The node can't listen where it should: another process does, or the address is not this machine's."""
 
 
 class Server:
