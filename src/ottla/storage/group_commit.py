@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ottla.config import Durability
 from ottla.errors import DiskFailedError, invariant
 from ottla.storage.journal_format import ENTRY_BYTES, Kind, append_entry, control_entry
-from ottla.storage.pending import FileSync, PendingWrite
+from ottla.storage.pending import FileSync, PendingWrite, Run
 from ottla.types import METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ SEGMENT_SYNC_BYTES_MIN = 1 << 20
 """From here on a log's share of a commit is synced in its segment instead of written twice (decisions/0002)."""
 BLOCK_BYTES_MAX = 8 << 20
 """A commit of more than this is several blocks, so that a journal file of usual size can hold each of them."""
+JOIN_PIECES_MIN = 8
+JOIN_PIECE_BYTES_MAX = 1 << 10
+"""Many small pieces are joined before they are written twice: the kernel takes longer to gather them than we do."""
 REFUSALS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 """Errors of a write or an open that mean no, not now: nothing that was there before is in doubt."""
 
@@ -294,7 +297,7 @@ class GroupCommit:
                     payload, size, count = [], 0, 0
                 buffers = write.buffers
                 payload.append(append_entry(log.topic_id, log.partition[1], write.base_offset, buffers, size_bytes))
-                payload += buffers
+                payload += _joined(write) if _is_many_small(write) else buffers
                 size += ENTRY_BYTES + size_bytes
             else:
                 continue
@@ -346,6 +349,20 @@ class GroupCommit:
                 self.checkpoint.cut(log, control.offset)
         if control.apply is not None:
             control.apply()
+
+
+def _is_many_small(write: PendingWrite) -> bool:
+    pieces = len(write.buffers)
+    return pieces >= JOIN_PIECES_MIN and write.size_bytes < JOIN_PIECE_BYTES_MAX * pieces
+
+
+def _joined(write: PendingWrite) -> list[bytes]:
+    """The batches in one piece, for the journal and the segment."""
+    pieces = [b"".join(write.buffers)]
+    if len(write.runs) == 1:
+        segment, position, end_position, _ = write.runs[0]
+        write.runs = [Run(segment, position, end_position, pieces)]
+    return pieces
 
 
 def _older_records(log: Log, write: PendingWrite) -> Iterable[Syncable]:

@@ -88,7 +88,7 @@ class LogManager:
         )
         self.group_commit = GroupCommit(journal, durability=config.journal.durability)
         self.group_commit.is_open = False
-        self.removals = Removals(disk, config.log.file_delete_delay_ms)
+        self.removals = Removals(disk)
         self._checkpoint_ms = self._journal_sync_ms = clock.monotonic_ms()
 
     def _read_offsets(self) -> dict[LogKey, LogOffsets]:
@@ -124,7 +124,7 @@ class LogManager:
             self._end_recovery(self._reader)
         self._histories = {}
         for directory in find_doomed(self._disk):
-            self.removals.add_tree(directory, self._clock.monotonic_ms())
+            self.removals.add_tree(directory, self._clock.monotonic_ms() + self._config.log.file_delete_delay_ms)
         self.group_commit.is_open = True
         return self.report
 
@@ -253,7 +253,8 @@ class LogManager:
             segment.close()
         if self._disk.exists(str(partition)):
             directory = rename_away(self._disk, self._random, str(partition), DELETE_SUFFIX)
-            self.removals.add_tree(directory, self._clock.monotonic_ms())
+            config = self._config.log if log is None else log.config
+            self.removals.add_tree(directory, self._clock.monotonic_ms() + config.file_delete_delay_ms)
 
     def delete_records(self, log: Log, offset: int) -> None:
         """The log starts at `offset` now; that is durable with the next commit."""
@@ -285,7 +286,7 @@ class LogManager:
         deleted = log.delete_old_segments(now_ms, high_watermark)
         if deleted:
             self.group_commit.control(Kind.START_OFFSET, log, log.start_offset)
-            self.removals.add_segments(deleted, self._clock.monotonic_ms())
+            self.removals.add_segments(deleted, self._clock.monotonic_ms() + log.config.file_delete_delay_ms)
         return len(deleted)
 
     def retention_pass(

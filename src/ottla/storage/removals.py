@@ -7,8 +7,8 @@ since giving back a large file takes the file system its time.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,27 +23,32 @@ Remove = Callable[[], None]
 
 
 class Removals:
-    """Ordered by when they are due, since all wait equally long."""
+    """Those that are due first come first."""
 
-    def __init__(self, disk: Disk, delay_ms: int) -> None:
+    def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._delay_ms = delay_ms
-        self._waiting: deque[tuple[int, Remove]] = deque()
+        self._waiting: list[tuple[int, int, Remove]] = []
+        self._added = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add_tree(self, directory: str, now_ms: int) -> None:
-        self._waiting.append((now_ms + self._delay_ms, lambda: self._disk.remove_tree(directory)))
+    def add_tree(self, directory: str, due_ms: int) -> None:
+        self._add(due_ms, lambda: self._disk.remove_tree(directory))
 
-    def add_segments(self, segments: Sequence[DeletedSegment], now_ms: int) -> None:
-        self._waiting.extend((now_ms + self._delay_ms, segment.remove) for segment in segments)
+    def add_segments(self, segments: Sequence[DeletedSegment], due_ms: int) -> None:
+        for segment in segments:
+            self._add(due_ms, segment.remove)
+
+    def _add(self, due_ms: int, remove: Remove) -> None:
+        self._added += 1
+        heappush(self._waiting, (due_ms, self._added, remove))
 
     def job(self, now_ms: int) -> RemovalJob | None:
         """Some of those that are due."""
         due: list[Remove] = []
         while self._waiting and self._waiting[0][0] <= now_ms and len(due) < REMOVALS_PER_JOB:
-            due.append(self._waiting.popleft()[1])
+            due.append(heappop(self._waiting)[2])
         return RemovalJob(self._disk, due) if due else None
 
 

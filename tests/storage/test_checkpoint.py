@@ -1,0 +1,126 @@
+import errno
+
+from ottla.storage.checkpoint import LOGS_PER_SLICE
+from ottla.storage.checkpoints import read_log_offsets
+from ottla.storage.journal_reader import JournalReader
+from ottla.testing.disk import CrashingDisk, Fault, Operation
+from ottla.testing.disk_model import NOTHING_UNSYNCED
+from ottla.types import TopicPartition
+
+from .helpers_journal import CONFIG, IDS, A, B, append, begin_checkpoint, commit, log_of, run_all, small_batch, start
+
+
+def test_after_a_checkpoint_the_segments_hold_everything_and_the_journal_is_not_needed() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A, count=3)
+    run_all(begin_checkpoint(manager))
+    commit(manager, B)
+
+    after = disk.crash(NOTHING_UNSYNCED)
+    assert [entry.topic_id for entry in JournalReader(after).entries()] == [IDS[B]]
+    assert log_of(start(after), A).end_offset == 3
+    assert read_log_offsets(disk)[IDS[A], 0].recovery_point == 3
+
+
+def test_what_is_committed_while_it_runs_is_still_in_the_journal_afterwards() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    job = begin_checkpoint(manager)
+    commit(manager, size=30)
+    job.run()
+    commit(manager, size=31)
+    run_all(job.finish())
+    commit(manager, B)
+
+    assert log_of(start(disk.crash(NOTHING_UNSYNCED)), A).end_offset == 3
+
+
+def test_a_commit_that_is_in_flight_when_it_begins_is_not_covered() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    append(manager)
+    in_flight = manager.group_commit.begin()
+    assert in_flight is not None
+    job = begin_checkpoint(manager)
+    in_flight.run()
+    manager.group_commit.finish(in_flight)
+    run_all(job)
+    commit(manager, B)
+
+    assert log_of(start(disk.crash(NOTHING_UNSYNCED)), A).end_offset == 2
+
+
+def test_many_logs_are_done_in_slices() -> None:
+    manager = start(CrashingDisk())
+    for number in range(2 * LOGS_PER_SLICE + 1):
+        log = manager.get(TopicPartition("many", number), b"m" * 16, CONFIG)
+        log.append_as_leader(small_batch(), leader_epoch=0, now_ms=1_700_000_000_000)
+        manager.group_commit.add(log)
+    manager.group_commit.commit()
+
+    assert run_all(begin_checkpoint(manager)) == 4
+    assert manager.group_commit.unsynced == {}
+
+
+def test_a_log_that_is_cut_meanwhile_is_synced_up_to_the_cut_only() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, count=5)
+    job = begin_checkpoint(manager)
+    manager.truncate(log_of(manager), 2)
+    manager.group_commit.commit()
+    commit(manager, size=77, count=4)
+    run_all(job)
+
+    assert log_of(manager).recovery_point == 2
+    assert log_of(start(disk.crash(NOTHING_UNSYNCED))).end_offset == 6
+
+
+def test_a_log_that_is_deleted_meanwhile_is_left_out() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A)
+    commit(manager, B)
+    job = begin_checkpoint(manager)
+    manager.delete(A, IDS[A])
+    run_all(job)
+
+    assert list(read_log_offsets(disk)) == [(IDS[B], 0)]
+
+
+def test_a_failed_sync_of_a_segment_is_the_end_and_nothing_is_forgotten() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    disk.faults.append(Fault(operation=Operation.SYNC, path_contains=".log", times=1))
+    run_all(begin_checkpoint(manager))
+
+    assert manager.group_commit.poisoned
+    assert log_of(manager).recovery_point == 0
+    assert log_of(start(disk.crash(NOTHING_UNSYNCED))).end_offset == 1
+
+
+def test_without_room_for_its_files_it_is_tried_again() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    disk.faults.append(Fault(operation=Operation.CREATE, path_contains="checkpoint", errno=errno.ENOSPC, times=1))
+    run_all(begin_checkpoint(manager))
+    assert not manager.group_commit.poisoned
+    assert manager.group_commit.unsynced
+
+    run_all(begin_checkpoint(manager))
+
+    assert manager.group_commit.unsynced == {}
+    assert log_of(start(disk.crash(NOTHING_UNSYNCED))).end_offset == 1
+
+
+def test_only_one_runs_at_a_time() -> None:
+    manager = start(CrashingDisk())
+    commit(manager)
+    begin_checkpoint(manager)
+
+    assert manager.checkpoint() is None

@@ -1,0 +1,164 @@
+from random import Random
+
+from ottla.storage.journal_format import Kind
+from ottla.storage.journal_reader import LoggedEntry
+from ottla.storage.log_manager import LogManager
+from ottla.storage.recovery import History, RecoveryReport
+from ottla.testing.disk import CrashingDisk
+from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED
+
+from .crash_model import ManualClock
+from .helpers_journal import IDS, A, B, append, checkpoint, commit, config, find, log_of, offsets, start
+
+NO_CUT = 2**63
+
+
+def history(*entries: tuple[Kind, int]) -> History:
+    folded = History()
+    for number, (kind, offset) in enumerate(entries):
+        folded.note(
+            LoggedEntry(
+                kind=kind,
+                topic_id=IDS[A],
+                partition=0,
+                offset=offset,
+                intact=True,
+                file_number=0,
+                position=number,
+                data_bytes=0,
+            )
+        )
+    return folded
+
+
+def appends(folded: History) -> list[tuple[int, int]]:
+    return [(entry.offset, upto) for entry, upto in folded.appends]
+
+
+# What the entries of a log come to
+
+
+def test_appends_follow_each_other() -> None:
+    folded = history((Kind.APPEND, 10), (Kind.APPEND, 15), (Kind.APPEND, 20))
+
+    assert [offset for offset, _ in appends(folded)] == [10, 15, 20]
+    assert (folded.end, folded.low) == (10, 10)
+
+
+def test_a_truncation_takes_what_is_after_it_and_cuts_what_is_around_it() -> None:
+    folded = history((Kind.APPEND, 10), (Kind.APPEND, 15), (Kind.APPEND, 20), (Kind.TRUNCATE, 17))
+
+    assert appends(folded) == [(10, 15), (15, 17)]
+
+
+def test_an_append_replaces_what_was_there_from_its_offset_on() -> None:
+    folded = history((Kind.APPEND, 10), (Kind.APPEND, 15), (Kind.APPEND, 12))
+
+    assert appends(folded) == [(10, 12), (12, NO_CUT)]
+
+
+def test_a_truncation_below_everything_moves_the_end() -> None:
+    folded = history((Kind.APPEND, 10), (Kind.TRUNCATE, 4), (Kind.APPEND, 4))
+
+    assert appends(folded) == [(4, NO_CUT)]
+    assert (folded.end, folded.low) == (4, 4)
+
+
+def test_synced_segments_make_earlier_batches_needless_and_keep_the_lowest_change() -> None:
+    folded = history((Kind.APPEND, 10), (Kind.SYNCED, 30), (Kind.APPEND, 30))
+
+    assert appends(folded) == [(30, NO_CUT)]
+    assert (folded.end, folded.low) == (30, 10)
+
+
+def test_the_start_only_moves_forward_and_outlives_a_sync() -> None:
+    folded = history((Kind.START_OFFSET, 8), (Kind.START_OFFSET, 5), (Kind.SYNCED, 30))
+
+    assert folded.start_offset == 8
+
+
+def test_a_start_alone_says_nothing_of_records() -> None:
+    assert history((Kind.START_OFFSET, 8)).says_nothing_of_records
+    assert not history((Kind.START_OFFSET, 8), (Kind.APPEND, 9)).says_nothing_of_records
+
+
+def test_a_restarted_log_has_no_past() -> None:
+    folded = history((Kind.APPEND, 10), (Kind.START_OFFSET, 11), (Kind.RESTART, 5), (Kind.APPEND, 5))
+
+    assert (folded.start_offset, folded.end, folded.replaced) == (5, 5, True)
+    assert appends(folded) == [(5, NO_CUT)]
+
+
+def test_a_removed_log_starts_from_nothing() -> None:
+    folded = history((Kind.APPEND, 10), (Kind.START_OFFSET, 11), (Kind.REMOVED, 0))
+
+    assert (folded.start_offset, folded.end, folded.replaced) == (0, 0, True)
+
+
+def test_where_records_are_not_journaled_the_segments_say_where_the_log_ends() -> None:
+    folded = history((Kind.UNJOURNALED, 10))
+
+    assert folded.end is None
+    assert not folded.says_nothing_of_records
+
+
+# What comes of it
+
+
+def test_what_the_segments_have_is_not_written_again() -> None:
+    disk = CrashingDisk()
+    commit(start(disk), count=5)
+
+    manager = start(disk.crash(EVERYTHING_WRITTEN))
+
+    assert offsets(log_of(manager)) == [0, 1, 2, 3, 4]
+    assert manager.report.batches_replayed == 0
+    assert manager.report.logs_checked == 1
+
+
+def test_what_the_segments_have_lost_is_written_back() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A, count=2)
+    checkpoint(manager)
+    commit(manager, A, count=3)
+    commit(manager, B)
+
+    manager = start(disk.crash(NOTHING_UNSYNCED))
+
+    assert (offsets(log_of(manager, A)), offsets(log_of(manager, B))) == ([0, 1, 2, 3, 4], [0])
+    assert manager.report.batches_replayed == 4
+    assert any("4 batches" in sentence for sentence in manager.report.sentences())
+
+
+def test_what_was_never_acknowledged_is_cut_off() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    append(manager)
+    unfinished = manager.group_commit.begin()
+    assert unfinished is not None
+    for _, write in unfinished.shares:
+        write.run()
+
+    manager = start(disk.crash(EVERYTHING_WRITTEN))
+
+    assert offsets(log_of(manager)) == [0]
+    assert any("not been acknowledged" in sentence for sentence in manager.report.sentences())
+
+
+def test_entries_of_logs_that_are_gone_are_passed_over() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A)
+    commit(manager, B)
+
+    after = LogManager(disk.crash(NOTHING_UNSYNCED), config(), clock=ManualClock(), random=Random(1))
+    after.recover_metadata()
+    report = after.recover(lambda topic_id, index: find(topic_id, index) if topic_id == IDS[A] else None)
+
+    assert (report.logs_gone, report.logs_checked) == (1, 1)
+
+
+def test_a_clean_start_has_nothing_to_say() -> None:
+    assert RecoveryReport().sentences() == []
