@@ -59,7 +59,7 @@ from ottla.client.cluster import (
     TopicDescription,
     TopicSummary,
 )
-from ottla.client.errors import BatchError, ClientError, GroupNotFoundError, TimedOutError
+from ottla.client.errors import BatchError, ClientError, ClosedError, GroupNotFoundError, TimedOutError
 from ottla.client.lag import lag_of
 from ottla.client.librdkafka import logger, on_error, to_error, translated
 from ottla.client.settings import AdminConfig, Servers
@@ -79,11 +79,17 @@ class Admin:
         self.config = config
         self._timeout_s = config.request_timeout_ms / 1000
         with translated("connecting"):
-            self._raw = raw.AdminClient({**config.librdkafka(), "error_cb": on_error}, logger=logger)
+            self._open: Any = raw.AdminClient({**config.librdkafka(), "error_cb": on_error}, logger=logger)
+
+    @property
+    def _raw(self) -> Any:
+        if self._open is None:
+            raise ClosedError("the admin was closed")
+        return self._open
 
     def close(self) -> None:
-        """There is nothing to be lost: this only serves what librdkafka still wanted to tell."""
-        self._raw.poll(0)
+        """Let go of the connections. There is nothing else to be lost."""
+        self._open = None
 
     def __enter__(self) -> Self:
         return self

@@ -56,6 +56,7 @@ class Producer:
         self._value_serializer = config.value_serializer or to_bytes
         self.outcomes = Outcomes()
         self._taken = Tally()
+        self._statistics: deque[str] = deque(maxlen=1)
         self._lock = threading.Lock()
         self._generation = forks.generation
         self._closed = False
@@ -73,7 +74,6 @@ class Producer:
         return self
 
     def _start(self) -> None:
-        self._statistics: deque[str] = deque(maxlen=1)
         settings = {**self.config.librdkafka(), "error_cb": on_error, "stats_cb": self._statistics.append}
         with translated("starting a producer"):
             raw = RawProducer(settings, logger=logger)
@@ -93,11 +93,12 @@ class Producer:
             flush(self._raw, self.__len__, timeout)
             given_up = len(self)
             if given_up:
-                self._give_up()
+                give_up(self._raw)
             self._server.stop()
             self._at_exit.detach()
         finally:
             self._close_ended.set()
+        self._raw = None  # librdkafka's threads and connections end with the last who knows of it
         self._raise_unseen(given_up=given_up)
 
     def __enter__(self) -> Self:
@@ -148,22 +149,26 @@ class Producer:
     def offer(self, record: Record, future: DeliveryFuture) -> bool:
         """Put a record into the buffer, unless it is full."""
         topic, value, key, partition, options = record
+        raw = self._raw
+        if raw is None:
+            raise ClosedError("the producer was closed")
         try:
-            self._raw.produce(topic, value, key, partition, future, **options)
+            raw.produce(topic, value, key, partition, future, **options)
         except BufferError:
             return False
         except KafkaException as failure:
             raise to_error(failure.args[0], f"sending to {topic}") from failure
         self._taken.add()
         if self._closed:
-            self._finish_late(future)
+            self._finish_late(raw, future)
         return True
 
     def _offer_until_there_is_room(self, record: Record, future: DeliveryFuture) -> None:
         """Serve delivery reports, which makes room, and try again."""
         deadline = time.monotonic() + self.config.max_block_ms / 1000
         while (left := deadline - time.monotonic()) > 0:
-            self._raw.poll(min(left, 0.01))
+            if (raw := self._raw) is not None:
+                raw.poll(min(left, 0.01))
             if self.offer(record, future):
                 return
         raise self.buffer_full()
@@ -174,21 +179,21 @@ class Producer:
             retriable=True,
         )
 
-    def _finish_late(self, future: DeliveryFuture) -> None:
+    def _finish_late(self, raw: Any, future: DeliveryFuture) -> None:
         """`close` ran while `send` was under way, and may have missed its record: see it through here."""
         self._close_ended.wait()
         if not future.done():
-            flush(self._raw, self.__len__, LATE_FLUSH_S)
+            flush(raw, self.__len__, LATE_FLUSH_S)
         if not future.done():
-            self._give_up()
+            give_up(raw)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until nothing is waiting to be sent. Raises UndeliveredError if something still is after `timeout`
         seconds, or if a record failed since the last flush and nobody has looked at its future."""
-        if self._raw is None:
-            return
-        flush(self._raw, self.__len__, timeout)
-        self._raise_unseen(waiting=len(self))
+        raw = self._raw
+        if raw is not None:
+            flush(raw, self.__len__, timeout)
+            self._raise_unseen(waiting=len(self))
 
     # Looking at it
 
@@ -199,7 +204,7 @@ class Producer:
     def metrics(self) -> ProducerMetrics:
         """Counts of this moment; batch sizes and latencies as of the last `metrics_interval_ms`."""
         waiting = len(self)
-        statistics = self._statistics[-1] if self._raw is not None and self._statistics else None
+        statistics = self._statistics[-1] if self._statistics else None
         return metrics_from(statistics, sent=self._taken.value(), failed=self.outcomes.failed, waiting=waiting)
 
     def partitions_of(self, topic: str, timeout: float = 10.0) -> int:
@@ -218,11 +223,6 @@ class Producer:
             raise ClosedError("the producer was closed")
         if self._generation != forks.generation:
             raise ClosedError("this producer was made before a fork; make one in each process")
-
-    def _give_up(self) -> None:
-        """Let every record that is still waiting fail, so that whoever waits for it is told."""
-        self._raw.purge()
-        self._raw.flush(SLICE_S)
 
     def _raise_unseen(self, *, waiting: int = 0, given_up: int = 0) -> None:
         failed, reason = self.outcomes.take_unseen()
@@ -267,6 +267,12 @@ def flush(raw: Any, waiting: Callable[[], int], timeout: float | None) -> None:
         if left <= 0:
             return
         raw.flush(left)
+
+
+def give_up(raw: Any) -> None:
+    """Let every record that is still waiting fail, so that whoever waits for it is told."""
+    raw.purge()
+    raw.flush(SLICE_S)
 
 
 def _flush_forgotten(raw: Any, server: _Server, pid: int) -> None:
