@@ -113,11 +113,19 @@ class Storage:
     def log(self, partition: TopicPartition) -> Log:
         return self.logs.get(partition, self.expected[partition].topic_id, SMALL_SEGMENTS)
 
+    def _is_leaving(self, partition: TopicPartition) -> bool:
+        """Whether the last log of this name is still in the hands of a commit or checkpoint: clients must try again."""
+        try:
+            self.log(partition)
+        except BrokerError:
+            return True
+        return False
+
     # What a node does
 
     def append(self, partition: TopicPartition, *, size: int = 30, producer_id: int = -1) -> None:
         expected = self.expected[partition]
-        if expected.cut_wanted is not None:
+        if expected.cut_wanted is not None or self._is_leaving(partition):
             return
         log = self.log(partition)
         sequence = next_sequence(expected, producer_id) if producer_id >= 0 else -1
@@ -156,7 +164,7 @@ class Storage:
         """Cut `back` batches off the end; what waits must have been committed."""
         self.commit()
         expected = self.expected[partition]
-        if expected.cut_wanted is not None or back >= len(expected.acknowledged):
+        if expected.cut_wanted is not None or back >= len(expected.acknowledged) or self._is_leaving(partition):
             return
         offset = expected.acknowledged[-back].offset if back else self.log(partition).end_offset
         if offset < expected.start_offset_wanted:
@@ -170,6 +178,8 @@ class Storage:
         self.logs.truncate(self.log(partition), offset, cut)
 
     def delete_records(self, partition: TopicPartition, count: int) -> None:
+        if self._is_leaving(partition):
+            return
         expected = self.expected[partition]
         offset = min(expected.start_offset_wanted + count, self.log(partition).durable_offset)
         if offset > expected.start_offset_wanted:
@@ -178,6 +188,8 @@ class Storage:
 
     def retain(self, partition: TopicPartition) -> None:
         """Retention lets segments below the start of the log go."""
+        if self._is_leaving(partition):
+            return
         log = self.log(partition)
         self.logs.retain(log, high_watermark=log.durable_offset, now_ms=self.clock.now_ms())
 

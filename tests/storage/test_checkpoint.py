@@ -1,5 +1,8 @@
 import errno
 
+import pytest
+
+from ottla.errors import BrokerError
 from ottla.storage.checkpoint import LOGS_PER_SLICE
 from ottla.storage.checkpoints import read_log_offsets
 from ottla.storage.journal_reader import JournalReader
@@ -89,6 +92,22 @@ def test_a_log_that_is_deleted_meanwhile_is_left_out() -> None:
     run_all(job)
 
     assert list(read_log_offsets(disk)) == [(IDS[B], 0)]
+
+
+def test_the_name_of_a_deleted_log_is_not_free_while_its_files_are_synced() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A)
+    job = begin_checkpoint(manager)
+    manager.delete(A, IDS[A])
+    with pytest.raises(BrokerError, match="deleted a moment ago"):
+        manager.get(A, b"n" * 16, CONFIG)
+    job.run()
+    assert disk.exists("a-0")
+    job.finish()
+
+    assert not disk.exists("a-0")
+    assert manager.get(A, b"n" * 16, CONFIG).end_offset == 0
 
 
 def test_a_failed_sync_of_a_segment_is_the_end_and_nothing_is_forgotten() -> None:

@@ -1,5 +1,6 @@
 from random import Random
 
+from ottla.protocol.records import Record, build_batch
 from ottla.storage.journal_format import Kind
 from ottla.storage.journal_reader import LoggedEntry
 from ottla.storage.log_manager import LogManager
@@ -162,3 +163,32 @@ def test_entries_of_logs_that_are_gone_are_passed_over() -> None:
 
 def test_a_clean_start_has_nothing_to_say() -> None:
     assert RecoveryReport().sentences() == []
+
+
+def test_a_snapshot_of_a_history_that_was_cut_off_is_not_believed() -> None:
+    """Its removal may be lost in the crash, and by then the log may reach its offset again."""
+    disk = CrashingDisk()
+    manager = start(disk)
+    log = log_of(manager)
+    for sequence in range(4):
+        log.append_as_leader(idempotent_batch(5, sequence), leader_epoch=0, now_ms=1_700_000_000_000)
+    manager.group_commit.add(log)
+    manager.close()
+    manager = start(disk)
+    manager.truncate(log_of(manager), 1)
+    manager.group_commit.commit()
+    for sequence in range(3):
+        log_of(manager).append_as_leader(idempotent_batch(6, sequence), leader_epoch=0, now_ms=1_700_000_000_000)
+    manager.group_commit.add(log_of(manager))
+    manager.group_commit.commit()
+
+    recovered = log_of(start(disk.crash(NOTHING_UNSYNCED)))
+
+    assert recovered.end_offset == 4
+    assert recovered.append_as_leader(idempotent_batch(6, 2), leader_epoch=0, now_ms=1_700_000_000_000) == 3
+    assert recovered.append_as_leader(idempotent_batch(5, 1), leader_epoch=0, now_ms=1_700_000_000_000) == 4
+
+
+def idempotent_batch(producer_id: int, sequence: int) -> bytes:
+    record = Record(timestamp_ms=1_700_000_000_000, key=None, value=b"v")
+    return build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)

@@ -53,16 +53,6 @@ def test_one_that_is_not_there_is_passed_over(disk: CrashingDisk) -> None:
     assert loaded(made.load(99)) == (10, 10)
 
 
-def test_torn_ones_are_removed_after_a_crash(disk: CrashingDisk) -> None:
-    made = snapshots(disk, 10, 20, 30)
-    for offset in (10, 20):
-        disk.open(made.path(offset)).truncate(0)
-
-    made.remove_torn(10)
-
-    assert made.offsets == [10, 30]
-
-
 def test_those_beyond_the_end_are_removed_and_that_is_told(disk: CrashingDisk) -> None:
     made = snapshots(disk, 10, 20, 30)
 

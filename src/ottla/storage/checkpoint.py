@@ -66,10 +66,13 @@ class Checkpoint:
         self._logs.pop(log, None)
         self._offsets.pop(log, None)
 
+    def is_syncing(self, log: Log) -> bool:
+        return any(owner is log for owner, _ in self._targets)
+
     def run(self) -> None:
         done = 0
         try:
-            for target in self._targets:
+            for _, target in self._targets:
                 target.sync()
                 done += 1
         except OSError as error:
@@ -82,6 +85,7 @@ class Checkpoint:
             return None
         for log, offset in self._offsets.items():
             log.synced_upto(offset)
+        self._group.look_for_quiet()
         if self._is_last:
             self._complete()
             return None
@@ -95,7 +99,7 @@ class Checkpoint:
                 self._take_logs()
             else:
                 self._is_last = True
-                self._targets += self._files()
+                self._targets += [(None, file) for file in self._files()]
         except OSError as error:
             self._give_up(error)
             return None
@@ -104,23 +108,27 @@ class Checkpoint:
     def _take_logs(self) -> None:
         for log in list(self._logs)[:LOGS_PER_SLICE]:
             self._offsets[log] = log.written_offset
-            self._targets += log.take_dirty_files()
+            self._targets += [(log, target) for target in log.take_dirty_files()]
             del self._logs[log]
 
     def _give_up(self, error: OSError) -> None:
         """No room for an index or a checkpoint file: try again later. A failed sync of records is another matter."""
-        failed_sync = bool(self._targets) and isinstance(self._targets[0], FileSync)
+        failed_sync = bool(self._targets) and isinstance(self._targets[0][1], FileSync)
         if failed_sync or error.errno not in REFUSALS:
             self._group.poison(DiskFailedError(f"Could not sync a segment: {error}"))
         if not self._is_last:
             self._group.left_over += self._targets
-        self._group.checkpoint = None
+        self._end()
 
     def _complete(self) -> None:
         group = self._group
         group.unsynced = {log: number for log, number in group.unsynced.items() if number >= self._upto_number}
         group.journal.release(self._upto_sequence)
-        group.checkpoint = None
+        self._end()
+
+    def _end(self) -> None:
+        self._group.checkpoint = None
+        self._group.look_for_quiet()
 
 
 def begin_checkpoint(group: GroupCommit, files: Callable[[], list[Syncable]]) -> Checkpoint | None:

@@ -152,14 +152,14 @@ class GroupCommit:
         self.in_flight: Commit | None = None
         self.checkpoint: Checkpoint | None = None
         """The one that is under way."""
-        self.left_over: list[Syncable] = []
+        self.left_over: list[tuple[Log | None, Syncable]] = []
         """What a checkpoint should have synced, and the disk had no room for."""
         self._durability = durability
         self.segment_sync_bytes_min = segment_sync_bytes_min
         self._dirty: dict[Log, None] = {}
         self._controls: list[Control] = []
         self._unsynced_files: dict[JournalFile, None] = {}
-        self._when_quiet: list[Step] = []
+        self._when_quiet: list[tuple[Log, Step]] = []
 
     @property
     def poisoned(self) -> bool:
@@ -191,18 +191,31 @@ class GroupCommit:
             self._dirty.pop(log, None)
             self._controls = [control for control in self._controls if control.log is not log]
             self.unsynced.pop(log, None)
+            self.left_over = [(owner, target) for owner, target in self.left_over if owner is not log]
             if self.checkpoint is not None:
                 self.checkpoint.forget(log)
         kind = Kind.UNJOURNALED if self._durability is Durability.OS else Kind.REMOVED
         self._controls.append(Control(kind, topic_id, partition, 0, None, None))
 
     def when_quiet(self, log: Log, action: Step) -> bool:
-        """Do `action` when no commit writes to `log`: now (True), or when the one under way has ended."""
-        if self.in_flight is None or all(written is not log for written, _ in self.in_flight.shares):
-            action()
+        """Do `action` when no thread is at the files of `log`: now (True), or as soon as that is so."""
+        if self._is_busy(log):
+            self._when_quiet.append((log, action))
+            return False
+        action()
+        return True
+
+    def _is_busy(self, log: Log) -> bool:
+        if self.checkpoint is not None and self.checkpoint.is_syncing(log):
             return True
-        self._when_quiet.append(action)
-        return False
+        return self.in_flight is not None and any(written is log for written, _ in self.in_flight.shares)
+
+    def look_for_quiet(self) -> None:
+        """A commit or a part of a checkpoint has ended: do what waited for that."""
+        if self._when_quiet:
+            waiting, self._when_quiet = self._when_quiet, []
+            for log, action in waiting:
+                self.when_quiet(log, action)
 
     # Committing
 
@@ -240,7 +253,7 @@ class GroupCommit:
             unsynced[log] = number
         for control in commit.controls:
             self._apply(control, number)
-        self._be_quiet()
+        self.look_for_quiet()
 
     def fail(self, commit: Commit) -> None:
         """`commit.run` has raised: its logs are as they were before it, without what was appended since."""
@@ -254,7 +267,7 @@ class GroupCommit:
                 log.reload(log.durable_offset)
             except OSError as error:
                 self.poison(DiskFailedError(f"Could not read {log.partition} again: {error}"))
-        self._be_quiet()
+        self.look_for_quiet()
 
     def commit(self) -> None:
         """Begin, run and finish in one. Raises DiskFailedError."""
@@ -335,11 +348,6 @@ class GroupCommit:
             self.journal.mark_synced(commit.blocks[-1].sequence)
         else:
             self._unsynced_files.update(dict.fromkeys(block.into for block in commit.blocks))
-
-    def _be_quiet(self) -> None:
-        actions, self._when_quiet = self._when_quiet, []
-        for action in actions:
-            action()
 
     def _apply(self, control: Control, number: int) -> None:
         log = control.log

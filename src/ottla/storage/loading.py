@@ -257,9 +257,9 @@ class _Recovery:
             self.problems.append(
                 f"{self._directory}: offsets {self._end_offset} to {recovery_point - 1} were synced and are gone"
             )
-        if self._snapshots.remove_after(self._end_offset):
+        # One beyond the recovery point may be torn, or tell of a history that was cut off. The scan knows better.
+        if self._snapshots.remove_after(min(recovery_point, self._end_offset)):
             self._disk.sync_directory(self._directory)
-        self._snapshots.remove_torn(recovery_point)
         return self._end_offset
 
     def _recover_segment(self, segment: Segment) -> bool:

@@ -63,11 +63,6 @@ class Snapshots:
                 return offset, ProducerState.from_snapshot(entries)
         return None
 
-    def remove_torn(self, after_offset: int) -> None:
-        """After a crash: those beyond `after_offset` may not have been synced."""
-        for offset in self.offsets[bisect_right(self.offsets, after_offset) :]:
-            self._usable(offset)
-
     def remove_after(self, offset: int) -> bool:
         """Remove those beyond `offset`. If there were any, the directory must be synced before the log grows past them
         again: one that comes back after a crash would tell of batches that never were."""
