@@ -6,7 +6,7 @@ from ottla.storage.journal_reader import LoggedEntry
 from ottla.storage.log_manager import LogManager
 from ottla.storage.recovery import History, RecoveryReport
 from ottla.testing.disk import CrashingDisk
-from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED
+from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED, Keep, Survival
 
 from .crash_model import ManualClock
 from .helpers_journal import IDS, A, B, append, checkpoint, commit, config, find, log_of, offsets, start
@@ -182,7 +182,9 @@ def test_a_snapshot_of_a_history_that_was_cut_off_is_not_believed() -> None:
     manager.group_commit.add(log_of(manager))
     manager.group_commit.commit()
 
-    recovered = log_of(start(disk.crash(NOTHING_UNSYNCED)))
+    disk = disk.crash(Survival(data=Keep.EVERYTHING, names=Keep.NOTHING))
+    start(disk).close()
+    recovered = log_of(start(disk))
 
     assert recovered.end_offset == 4
     assert recovered.append_as_leader(idempotent_batch(6, 2), leader_epoch=0, now_ms=1_700_000_000_000) == 3
