@@ -28,19 +28,31 @@ _SHOWN = (
     ("one_topic_ms", "{:.1f} ms"),
     ("thousand_topics_s", "{:.2f} s"),
 )
+_SPREAD_SHOWN = frozenset({"rate", "broker_cpu_us", "start_s"})
 _COUNTERPARTS = (("ottla", "kafka-durable"), ("ottla-os", "kafka"), ("ottla", "kafka"))
 
 
 def line(measured: Measured) -> str:
-    """One cell: the figures of one run or of the median of several."""
+    """One cell: the figures of one run, or the medians of several with the smallest and the largest."""
     if "error" in measured:
         return f"failed: {str(measured['error']).splitlines()[0]}"
-    parts = [form.format(measured[name]) for name, form in _SHOWN if name in measured]
-    if set(measured) == {"broker_rss_mb"}:
-        parts = [f"{measured['broker_rss_mb']:.0f} MB"]
+    shown = [*_SHOWN, ("broker_rss_mb", "{:.0f} MB")] if "broker_cpu_us" not in measured else _SHOWN
+    parts = [_with_spread(measured, name, form) for name, form in shown if name in measured]
     if measured.get("refused"):
         parts.append(f"{measured['refused']} refused (error {measured['first_error']})")
     return ", ".join(parts)
+
+
+def _with_spread(measured: Measured, name: str, form: str) -> str:
+    text = form.format(measured[name])
+    if name not in measured.get("spread", {}):
+        return text
+    least, most = measured["spread"][name]
+    return f"{text} [{_short(least)}-{_short(most)}]" if name in _SPREAD_SHOWN else text
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def medians(runs: Sequence[Run]) -> dict[str, dict[str, Measured]]:
@@ -58,7 +70,13 @@ def _median(several: Sequence[Measured]) -> Measured:
     for figures in several:
         if "error" in figures:
             return figures
-    return {name: statistics.median(figures[name] for figures in several) for name in several[0]}
+    middle = {name: statistics.median(figures[name] for figures in several) for name in several[0]}
+    if len(several) > 1:
+        middle["spread"] = {
+            name: (min(figures[name] for figures in several), max(figures[name] for figures in several))
+            for name in several[0]
+        }
+    return middle
 
 
 def table(runs: Sequence[Run]) -> str:

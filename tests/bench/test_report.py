@@ -16,6 +16,12 @@ def test_the_median_of_the_repetitions_is_told() -> None:
     assert medians(runs)["produce_200conn"]["ottla"]["rate"] == 60_000
 
 
+def test_the_smallest_and_the_largest_repetition_are_told_beside_the_median() -> None:
+    runs = [_run("ottla", rate, 10, repetition=number) for number, rate in enumerate((70_000, 50_000, 60_000))]
+
+    assert "60,000/s [50,000-70,000]" in line(medians(runs)["produce_200conn"]["ottla"])
+
+
 def test_a_repetition_that_failed_is_not_hidden_by_those_that_did_not() -> None:
     failed = Run(workload="produce_200conn", system="ottla", repetition=1, figures={"error": "refused\ndetails"})
 
