@@ -178,9 +178,9 @@ class Storage:
         self.logs.truncate(self.log(partition), offset, cut)
 
     def delete_records(self, partition: TopicPartition, count: int) -> None:
-        if self._is_leaving(partition):
-            return
         expected = self.expected[partition]
+        if expected.cut_wanted is not None or self._is_leaving(partition):
+            return
         offset = min(expected.start_offset_wanted + count, self.log(partition).durable_offset)
         if offset > expected.start_offset_wanted:
             expected.start_offset_wanted = offset

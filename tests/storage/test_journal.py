@@ -137,6 +137,17 @@ def test_a_full_file_is_followed_by_another_and_order_is_kept() -> None:
     assert offsets_in(disk.crash(NOTHING_UNSYNCED)) == list(range(300))
 
 
+def test_a_file_made_in_a_hurry_is_not_written_with_zeros_first() -> None:
+    disk = CrashingDisk()
+    journal = journal_on(disk)
+    commit(journal, 0, size=FILE_BYTES - 2_000)
+    written = disk.counters.bytes_written
+    commit(journal, 1, size=2_000)
+
+    assert disk.counters.bytes_written - written < 3_000
+    assert offsets_in(disk.crash(NOTHING_UNSYNCED)) == [0, 1]
+
+
 def test_a_block_larger_than_a_file_gets_a_file_of_its_size() -> None:
     disk = CrashingDisk()
     journal = journal_on(disk)
@@ -244,9 +255,10 @@ def test_a_disk_without_room_for_a_new_file_leaves_the_journal_usable() -> None:
     disk = CrashingDisk(capacity_bytes=FILE_BYTES + 8 * SECTOR_BYTES)
     journal = journal_on(disk)
     commit(journal, 0)
+    refused = block_of(journal, 1, size=FILE_BYTES)
     with pytest.raises(OSError, match="space"):
-        block_of(journal, 1, size=FILE_BYTES)
-    assert len(disk.list(DIRECTORY)) == 1
+        refused.write()
+    journal.rewind(refused)
     commit(journal, 1)
 
     assert offsets_in(disk.crash(NOTHING_UNSYNCED)) == [0, 1]
@@ -291,7 +303,7 @@ def test_many_restarts_don_t_pile_up_files() -> None:
         commit(restarted(disk), offset, size=5_000)
         disk = disk.crash()
 
-    assert len(disk.list(DIRECTORY)) <= 2 + FREE_FILES_MAX
+    assert len(disk.list(DIRECTORY)) <= 4 + FREE_FILES_MAX  # a removal may be lost in a crash
     assert offsets_in(disk) == [59]
 
 

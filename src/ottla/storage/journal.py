@@ -2,8 +2,8 @@
 
 The journal is a ring of files that are allocated and written with zeros beforehand, because a sync that has no
 allocation to record takes about half the time (docs/decisions/0002-journal.md). A commit is a block (`journal_format`),
-written at once at the end of the current file. A full file is followed by a free one, or by a new one if the logs'
-own syncs, which free the oldest, are behind.
+written at once at the end of the current file. A full file is followed by a free one, or by a new one (without zeros)
+if the background is behind with making files, or with the logs' own syncs, which free the oldest.
 
 The first file of a ring is small and made at once, so that a new node answers without delay; the next is made in the
 background when the current one is half full. An idle node never makes it.
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 DIRECTORY = "journal"
 SUFFIX = ".wal"
-SMALL_FILE_BYTES = 1 << 20
-"""What can be written with zeros in passing: the first file, and those made in a hurry."""
+FIRST_FILE_BYTES = 1 << 20
+"""What can be written with zeros in passing."""
 FREE_FILES_MAX = 2
 """Files kept for later use; more are removed, so that a burst does not hold its room on the disk for ever."""
 _ZEROS = bytes(256 << 10)
@@ -225,13 +225,17 @@ class Journal:
         return file
 
     def _new_file(self, size_bytes: int) -> JournalFile:
-        """A file in a hurry: a small one, written with zeros in the page cache. The sync comes with its first block."""
-        size_bytes = max(min(SMALL_FILE_BYTES, self._file_size_bytes), round_up(size_bytes))
-        if not self._disk.exists(DIRECTORY):
+        """A file in a hurry. Its sync comes with its first block."""
+        number, self._next_number = self._next_number, self._next_number + 1
+        if self._disk.exists(DIRECTORY):  # the background is behind: go on without zeros
+            capacity_bytes = max(self._file_size_bytes, round_up(size_bytes))
+            file = self._disk.open(file_path(number), create=True)
+        else:
             self._disk.make_directory(DIRECTORY)
             self._disk.sync_directory("")
-        number, self._next_number = self._next_number, self._next_number + 1
-        return JournalFile(self._disk, number, _zeroed(self._disk, number, size_bytes), size_bytes, new_name=True)
+            capacity_bytes = max(min(FIRST_FILE_BYTES, self._file_size_bytes), round_up(size_bytes))
+            file = _zeroed(self._disk, number, capacity_bytes)
+        return JournalFile(self._disk, number, file, capacity_bytes, new_name=True)
 
     def _make_free(self, file: JournalFile) -> None:
         if len(self._free) < FREE_FILES_MAX:

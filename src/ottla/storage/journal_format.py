@@ -76,9 +76,13 @@ class BlockHeader(NamedTuple):
     entry_count: int
 
     @property
+    def size_bytes(self) -> int:
+        return BLOCK_HEADER_BYTES + self.payload_bytes
+
+    @property
     def distance_bytes(self) -> int:
         """How far the next block is."""
-        return round_up(BLOCK_HEADER_BYTES + self.payload_bytes)
+        return round_up(self.size_bytes)
 
 
 class EntryHeader(NamedTuple):

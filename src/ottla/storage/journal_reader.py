@@ -117,7 +117,7 @@ class JournalReader:
         size, position, last = file.size(), SECTOR_BYTES, 0
         while position < size:
             block = read_block_header(file.pread(BLOCK_HEADER_BYTES, position), salt)
-            if block is None or block.sequence <= last or position + block.distance_bytes > size:
+            if block is None or block.sequence <= last or position + block.size_bytes > size:
                 position = self._next_candidate(file, position + SECTOR_BYTES, salt)
                 continue
             last = block.sequence
