@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from ottla.config.membership import GossipConfig
 from ottla.membership import Address, Change, Effects, Event, Member, MemberChanged, Membership, Status
@@ -33,10 +34,10 @@ CALM = Weather()
 STORM = Weather(loss=0.2, duplication=0.05, delay_ms=(0, 40))
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(NamedTuple):
     at_ms: int
     observer: int
+    observer_run: int
     event: Event
 
 
@@ -65,7 +66,7 @@ class Simulation:
         self.hosts: dict[int, Host] = {}
         self.history: list[Happened] = []
         self.crashed: dict[int, int] = {}
-        """Node ids of those that crashed, and when they last did."""
+        """Node ids of those that crashed and were not started again, and when they did."""
         self.packets = 0
         self.bytes = 0
         self.largest_packet_bytes = 0
@@ -101,6 +102,7 @@ class Simulation:
             now_ms=self.now_ms + offset_ms,
         )
         self._hosts_by_address[place] = host
+        self.crashed.pop(node_id, None)
         self.hosts[host] = Host(membership, offset_ms)
         self._carry_out(host, membership.join([address_of(seed) for seed in seeds], self._clock(host)))
         return membership
@@ -189,7 +191,7 @@ class Simulation:
 
     def _carry_out(self, name: int, effects: Effects) -> None:
         host = self.hosts[name]
-        self.history += [Happened(self.now_ms, name, event) for event in effects.events]
+        self.history += [Happened(self.now_ms, name, host.membership.me.run_id, event) for event in effects.events]
         for to, packet in effects.packets:
             self._send(name, to, packet)
         deadline_ms = host.membership.next_deadline_ms()
@@ -237,4 +239,16 @@ def formed(seed: int, size: int, weather: Weather = CALM, config: GossipConfig |
     assert took_ms is not None, simulation.seed
     simulation.weather = weather
     simulation.history.clear()
+    return simulation
+
+
+def suspicious_sleeper(seed: int) -> Simulation:
+    """A node suspects another that stands still, then stands still itself. When it goes on, the other is well again,
+    and the time in which it would have been declared failed has passed."""
+    simulation = formed(seed, 5)
+    simulation.stop(3, 2_500)
+    while 2 not in simulation.times(Change.SUSPECTED, 3):
+        simulation.run(10)
+    simulation.stop(2, 20_000)
+    simulation.run(25_000)
     return simulation

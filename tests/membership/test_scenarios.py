@@ -30,7 +30,7 @@ from ottla.membership import (
     NodeIdConflict,
     Status,
 )
-from tests.membership.simulation import CLUSTER, Simulation, address_of
+from tests.membership.simulation import CLUSTER, Simulation, Weather, address_of
 from tests.scenarios import check_scenario, scenario_files
 
 UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000}
@@ -47,7 +47,7 @@ class Stage:
     """Runs commands, and tells what comes of them."""
 
     def __init__(self) -> None:
-        self.simulation = Simulation(seed=1)
+        self.simulation = Simulation(seed=1, weather=Weather(delay_ms=(1, 1)))
 
     def run(self, command: str) -> str:
         if command == "views":

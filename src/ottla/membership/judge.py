@@ -6,7 +6,7 @@ believing the same, and a member that is alive always has the last word.
 
     news        is believed of a member that is
     ALIVE       unknown; or known with a lower incarnation, and has not left
-    SUSPECT     alive with at most this incarnation; a second accuser confirms
+    SUSPECT     alive with at most this incarnation, or failed with a lower one; a second accuser confirms
     FAILED      live with at most this incarnation
     LEFT        live or failed, with at most this incarnation
 
@@ -106,14 +106,15 @@ class Judge:
     # Bad news
 
     def _hear_bad_news(self, held: Member, entry: Suspect | Failed | Left, now_ms: int) -> None:
-        if isinstance(entry, Left):
-            if held.status != Status.LEFT:
-                self._part(held, entry, Change.LEFT, Status.LEFT, now_ms)
-        elif not held.is_live:
+        if held.status == Status.LEFT:
             return
+        is_later = entry.incarnation > held.incarnation
+        if isinstance(entry, Left):
+            self._part(held, entry, Change.LEFT, Status.LEFT, now_ms)
         elif isinstance(entry, Failed):
-            self._part(held, entry, Change.FAILED, Status.FAILED, now_ms)
-        else:
+            if held.is_live or is_later:
+                self._part(held, entry, Change.FAILED if held.is_live else None, Status.FAILED, now_ms)
+        elif held.is_live or is_later:
             self._suspect(held, entry.incarnation, entry.accuser, now_ms)
 
     def accuse(self, node_id: int, run_id: int, now_ms: int) -> None:
@@ -132,7 +133,7 @@ class Judge:
         patience = Patience.of(self._config, self._roster.view.size)
         self._suspicions[held.node_id] = Suspicion(patience, accuser, now_ms)
         member = replace(held, incarnation=incarnation, status=Status.SUSPECT, since_ms=now_ms)
-        self._believe(member, Change.SUSPECTED if held.status == Status.ALIVE else None, entry)
+        self._believe(member, None if held.status == Status.SUSPECT else Change.SUSPECTED, entry)
 
     def expire(self, now_ms: int) -> None:
         """Those who had time enough to say that they are alive have failed."""
@@ -153,7 +154,7 @@ class Judge:
                 members.append(member)
         return members
 
-    def _part(self, held: Member, entry: Failed | Left, change: Change, status: Status, now_ms: int) -> None:
+    def _part(self, held: Member, entry: Failed | Left, change: Change | None, status: Status, now_ms: int) -> None:
         self._suspicions.pop(held.node_id, None)
         member = replace(held, incarnation=entry.incarnation, status=status, since_ms=now_ms)
         self._believe(member, change, entry)

@@ -65,7 +65,7 @@ class Membership:
         """`cluster_id` is empty as long as there is none. `started_ms` is the calendar's time at which this process
         started, by which it is told from earlier ones of the same node."""
         _check(cluster_id, node_id, gossip, kafka, rack or "")
-        run_id = (started_ms << 16) + random.randint(0, 2**16 - 1)
+        run_id = _within((started_ms << 16) + random.randint(0, 2**16 - 1), UINT64_MAX)
         me = Member(node_id=node_id, run_id=run_id, gossip=gossip, kafka=kafka, rack=rack or None, since_ms=now_ms)
         self.counters = Counters()
         self._config = config

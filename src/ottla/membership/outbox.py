@@ -37,12 +37,11 @@ class Outbox:
         rumours = self.rumours.take(room_bytes, retransmits(self._roster.view.size))
         self._packets.append((to, self._writer.packet(head, [*entries, *rumours])))
 
-    def send_pages(self, to: Address, message: Message, first: bytes, entries: Sequence[bytes]) -> None:
-        """As many packets as it takes, each with `first` at its beginning."""
+    def send_pages(self, to: Address, message: Message, entries: Sequence[bytes]) -> None:
+        """As many packets as it takes."""
         head = self._writer.head(message)
-        room_bytes = self._packet_bytes_max - CHECKSUM_BYTES - len(head) - len(first)
-        for page in pages(entries, room_bytes):
-            self._packets.append((to, self._writer.packet(head, [first, *page])))
+        for page in pages(entries, self._packet_bytes_max - CHECKSUM_BYTES - len(head)):
+            self._packets.append((to, self._writer.packet(head, page)))
 
     def tell(self, event: Event) -> None:
         self._events.append(event)
@@ -56,13 +55,13 @@ class Outbox:
 
 
 def pages(entries: Sequence[bytes], room_bytes: int) -> list[list[bytes]]:
-    """In order, no page above `room_bytes`; one empty page if there is nothing."""
-    filled: list[list[bytes]] = [[]]
-    used_bytes = 0
+    """In order, no page above `room_bytes`, which every single entry fits into."""
+    filled: list[list[bytes]] = []
+    left_bytes = 0
     for entry in entries:
-        if used_bytes + len(entry) > room_bytes and filled[-1]:
+        if len(entry) > left_bytes:
             filled.append([])
-            used_bytes = 0
+            left_bytes = room_bytes
         filled[-1].append(entry)
-        used_bytes += len(entry)
+        left_bytes -= len(entry)
     return filled

@@ -82,11 +82,11 @@ class Prober:
         target = self._roster.view.successor if self._turns % 2 else None
         target = target or self._next_in_round()
         if target is not None:
-            sequence = self._ping(target.node_id, target.gossip, target)
+            sequence = self._ping(target)
             self._probes[sequence] = Probe(target, now_ms + self._timeout_ms())
         if self._turns % FAILED_EVERY_TURNS == 0:
             for failed in sample(self._random, self._roster.view.failed, 1):
-                self._ping(failed.node_id, failed.gossip, failed)
+                self._ping(failed)
 
     def _next_in_round(self) -> Member | None:
         if not self._roster.view.live:
@@ -101,10 +101,10 @@ class Prober:
     def _timeout_ms(self) -> int:
         return self._health.scaled(self._config.probe_timeout_ms)
 
-    def _ping(self, node_id: int, address: Address, known: Member | None, sequence: int | None = None) -> int:
+    def _ping(self, target: Member, sequence: int | None = None) -> int:
         if sequence is None:
             sequence = self._sequence = (self._sequence + 1) & UINT32_MAX
-        self._outbox.send(address, Ping(sequence, node_id), self.reproach(known))
+        self._outbox.send(target.gossip, Ping(sequence, target.node_id), self.reproach(target))
         return sequence
 
     def reproach(self, member: Member | None) -> list[bytes]:
@@ -116,7 +116,7 @@ class Prober:
     def call(self, now_ms: int) -> None:
         """Tell suspects what is said of them. What counts is what they say to it, not that they answer."""
         for suspect in self._judge.to_be_called(now_ms):
-            self._ping(suspect.node_id, suspect.gossip, suspect)
+            self._ping(suspect)
 
     # Answers
 
@@ -136,9 +136,11 @@ class Prober:
             probe.nacks += 1
 
     def relay(self, request: PingRequest, asker: Address, now_ms: int) -> None:
-        """Probe on behalf of `asker`, and answer before it gives up."""
-        if len(self._relays) < RELAYS_MAX:
-            sequence = self._ping(request.target, request.address, self._roster.get(request.target))
+        """Probe on behalf of `asker`, and answer before it gives up. Only where this node itself knows a member to be:
+        nobody can have packets sent to an address of their choice."""
+        target = self._roster.get(request.target)
+        if target is not None and len(self._relays) < RELAYS_MAX:
+            sequence = self._ping(target)
             self._relays[sequence] = Relay(request, asker, now_ms + self._config.probe_timeout_ms * 4 // 5)
 
     # Timers
@@ -175,7 +177,7 @@ class Prober:
             probe.deadline_ms = now_ms + self._timeout_ms()
 
     def _ask_others(self, sequence: int, probe: Probe, target: Member) -> None:
-        self._ping(target.node_id, target.gossip, target, sequence)
+        self._ping(target, sequence)
         others = [
             member
             for member in self._roster.view.live
@@ -183,6 +185,6 @@ class Prober:
         ]
         helpers = sample(self._random, others, self._config.indirect_probes)
         for helper in helpers:
-            self._outbox.send(helper.gossip, PingRequest(sequence, target.node_id, target.gossip))
+            self._outbox.send(helper.gossip, PingRequest(sequence, target.node_id))
         probe.is_indirect = True
         probe.helpers = len(helpers)

@@ -3,7 +3,7 @@
 A SYNC has all that the sender knows, in as many packets as it takes, and is answered with all that the receiver knows.
 It is how a node joins (by way of a seed), how two halves of a healed network grow together, and how what gossip missed
 is mended. A seed that no live member is known to be at is tried again for ever: every second while this node is alone,
-rarely after that.
+less and less often once it is not.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,7 @@ REMEMBERED_MAX = 1_024
 class Syncer:
     __slots__ = (
         "_answered", "_config", "_exchange_ms", "_outbox", "_own", "_random", "_roster", "_seeds", "_seek_ms",
+        "_seek_pause_ms",
     )  # fmt: skip
 
     def __init__(self, roster: Roster, outbox: Outbox, random: Random, config: GossipConfig) -> None:
@@ -34,6 +35,7 @@ class Syncer:
         self._config = config
         self._seeds: list[Address] = []
         self._seek_ms: int | None = None
+        self._seek_pause_ms = 0
         self._exchange_ms: int | None = None
         self._answered: dict[int, int] = {}
         self._own: dict[int, None] = {}
@@ -42,6 +44,7 @@ class Syncer:
         me = self._roster.me.gossip
         self._seeds = [seed for seed in dict.fromkeys(seeds) if seed != me]
         self._seek_ms = now_ms if self._seeds else None
+        self._seek_pause_ms = SEEK_ALONE_MS // 2
 
     def tick(self, now_ms: int) -> None:
         if self._seek_ms is not None and self._seek_ms <= now_ms:
@@ -65,8 +68,9 @@ class Syncer:
         missing = [seed for seed in self._seeds if seed not in here]
         for seed in sample(self._random, missing, self._config.gossip_nodes):
             self.exchange_with(seed)
-        pause_ms = self._config.push_pull_interval_ms if live else SEEK_ALONE_MS
-        self._seek_ms = now_ms + around(self._random, pause_ms)
+        pause_ms = 2 * self._seek_pause_ms if live else SEEK_ALONE_MS
+        self._seek_pause_ms = min(pause_ms, self._config.push_pull_interval_ms)
+        self._seek_ms = now_ms + around(self._random, self._seek_pause_ms)
 
     def exchange_with(self, address: Address) -> None:
         sync_id = self._random.randint(0, UINT32_MAX)
@@ -90,9 +94,7 @@ class Syncer:
         self._send_all(address, SyncReply(request.sync_id))
 
     def _send_all(self, address: Address, message: Sync | SyncReply) -> None:
-        me = self._roster.me
-        first = b"".join(map(encode_entry, all_entries(me, me.node_id)))
-        known = [
-            encode_entry(entry) for member in self._roster.view.others for entry in all_entries(member, me.node_id)
-        ]
-        self._outbox.send_pages(address, message, first, known)
+        view = self._roster.view
+        members = (view.me, *view.others)
+        entries = (entry for member in members for entry in all_entries(member, view.me.node_id))
+        self._outbox.send_pages(address, message, [encode_entry(entry) for entry in entries])

@@ -5,7 +5,7 @@
 
     PING          1   sequence 4 B · target's node id 4 B
     ACK           2   sequence 4 B · node id 4 B · run id 8 B: who is alive, which need not be the sender
-    PING_REQUEST  3   sequence 4 B · target's node id 4 B · target's address
+    PING_REQUEST  3   sequence 4 B · target's node id 4 B: please probe it, if you know where it is
     NACK          4   sequence 4 B: the target of a PING_REQUEST has not answered yet
     SYNC          5   sync id 4 B: entries are what the sender knows, please answer with what you know
     SYNC_REPLY    6   sync id 4 B: entries are what the sender knows
@@ -34,6 +34,7 @@ Whatever is not exactly this raises ProtocolError, and no length is believed bef
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ottla.errors import ProtocolError
@@ -71,7 +72,6 @@ class Ack(NamedTuple):
 class PingRequest(NamedTuple):
     sequence: int
     target: int
-    address: Address
 
 
 class Nack(NamedTuple):
@@ -176,12 +176,10 @@ def encode_entry(entry: Entry) -> bytes:
 
 def _encode_message(message: Message) -> bytes:
     match message:
-        case Ping():
+        case Ping() | PingRequest():
             return _PING.pack(*message)
         case Ack():
             return _ACK.pack(*message)
-        case PingRequest(sequence, target, address):
-            return _PING.pack(sequence, target) + _address(address)
         case Nack() | Sync() | SyncReply():
             return _SEQUENCE.pack(*message)
         case _:
@@ -215,7 +213,7 @@ def _text(text: str) -> bytes:
 
 def decode(data: bytes) -> Packet:
     """Raises ProtocolError, and nothing else, whatever the bytes are."""
-    reader = _Reader(data, 0, len(data))
+    reader = _Reader(data)
     (crc,) = reader.take(_CRC)
     magic, version, kind = reader.take(_START)
     if magic != _MAGIC or version != VERSION:
@@ -233,30 +231,35 @@ def decode(data: bytes) -> Packet:
 def _read_entries(reader: "_Reader") -> Iterable[Entry]:
     while reader.at < reader.end:
         kind, length = reader.take(_ENTRY)
-        inner = reader.inner(length)
+        content = reader.bytes(length)
         if kind in _ENTRIES:
-            yield _ENTRIES[kind][1](inner)
+            yield _read_entry(kind, content)
+
+
+@lru_cache(maxsize=1_024)
+def _read_entry(kind: int, content: bytes) -> Entry:
+    """The same news arrives a dozen times."""
+    return _ENTRIES[kind][1](_Reader(content))
 
 
 class _Reader:
-    """A place in a packet, and where its current part ends."""
+    """A place in a packet, or in an entry."""
 
     __slots__ = ("at", "data", "end")
 
-    def __init__(self, data: bytes, at: int, end: int) -> None:
+    def __init__(self, data: bytes) -> None:
         self.data = data
-        self.at = at
-        self.end = end
+        self.at = 0
+        self.end = len(data)
 
     def take(self, fields: struct.Struct) -> tuple[Any, ...]:
         at = self._forward(fields.size)
         return fields.unpack_from(self.data, at)
 
     def text(self) -> str:
-        length_at = self._forward(1)
-        at = self._forward(self.data[length_at])
+        length = self.data[self._forward(1)]
         try:
-            return self.data[at : self.at].decode()
+            return self.bytes(length).decode()
         except UnicodeDecodeError as error:
             raise ProtocolError("a text in a gossip packet is not UTF-8") from error
 
@@ -265,9 +268,9 @@ class _Reader:
         (port,) = self.take(_PORT)
         return Address(host, port)
 
-    def inner(self, length: int) -> "_Reader":
+    def bytes(self, length: int) -> bytes:
         at = self._forward(length)
-        return _Reader(self.data, at, at + length)
+        return self.data[at : self.at]
 
     def _forward(self, length: int) -> int:
         at = self.at
@@ -295,7 +298,7 @@ def _read_ack(reader: _Reader) -> Ack:
 
 def _read_ping_request(reader: _Reader) -> PingRequest:
     sequence, target = reader.take(_PING)
-    return PingRequest(sequence, _checked(target), reader.address())
+    return PingRequest(sequence, _checked(target))
 
 
 def _of_member(reader: _Reader) -> tuple[int, int, int]:
