@@ -78,6 +78,16 @@ def test_a_report_comes_again_after_a_while() -> None:
     assert len(node.events) == 2
 
 
+def test_many_foreign_clusters_do_not_flood_the_reports() -> None:
+    node = lone()
+    for number in range(100):
+        node.hear(Peer(2, cluster_id=f"other {number}"), Gossip())
+    assert len(node.events) == 1
+    node.run(1_000)
+    node.hear(Peer(2, cluster_id="other 50"), Gossip())
+    assert len(node.events) == 2
+
+
 def test_a_refusal_is_never_answered() -> None:
     node = lone()
     node.forget()

@@ -22,6 +22,7 @@ from dataclasses import replace
 
 from ottla.config.membership import GossipConfig
 from ottla.config.units import MINUTE_MS
+from ottla.errors import broken
 from ottla.membership.effects import Change, MemberChanged, NodeIdConflict
 from ottla.membership.health import Health
 from ottla.membership.limiter import Limiter
@@ -139,20 +140,16 @@ class Judge:
         """Those who had time enough to say that they are alive have failed."""
         due = [node_id for node_id, suspicion in self._suspicions.items() if suspicion.deadline_ms <= now_ms]
         for node_id in due:
-            held = self._roster.get(node_id)
-            assert held is not None  # a suspect is never removed
+            held = self._roster.get(node_id) or broken(f"nothing is known of {node_id}, a suspect")
             entry = Failed(node_id, held.run_id, held.incarnation, self._roster.me.node_id)
             self._part(held, entry, Change.FAILED, Status.FAILED, now_ms)
 
     def to_be_called(self, now_ms: int) -> list[Member]:
         """The suspects whom it is time to tell."""
-        members = []
-        for node_id, suspicion in self._suspicions.items():
-            member = self._roster.get(node_id)
-            if member is not None and suspicion.call_ms <= now_ms:
-                suspicion.called(now_ms)
-                members.append(member)
-        return members
+        due = [node_id for node_id, suspicion in self._suspicions.items() if suspicion.call_ms <= now_ms]
+        for node_id in due:
+            self._suspicions[node_id].called(now_ms)
+        return [member for member in map(self._roster.get, due) if member is not None]
 
     def _part(self, held: Member, entry: Failed | Left, change: Change | None, status: Status, now_ms: int) -> None:
         self._suspicions.pop(held.node_id, None)

@@ -123,11 +123,6 @@ class Membership:
         self._enter_cluster(cluster_id)
         return self.tick(now_ms)
 
-    def _enter_cluster(self, cluster_id: str) -> None:
-        """Those whom this node has met follow it there as soon as they hear from it, so it speaks."""
-        self._outbox.introduce(cluster_id)
-        self._judge.announce()
-
     def set_load(self, load: Load) -> None:
         """What this node carries now. Others hear of it by and by."""
         wide, narrow = load[:2], load[2:]
@@ -239,12 +234,23 @@ class Membership:
             self._enter_cluster(packet.cluster_id)
             self._outbox.tell(ClusterAdopted(cluster_id=packet.cluster_id))
             return True
+        self._report_foreign(packet, sender)
+        return False
+
+    def _enter_cluster(self, cluster_id: str) -> None:
+        """Those whom this node has met follow it there as soon as they hear from it, so it speaks."""
+        self._outbox.introduce(cluster_id)
+        self._judge.announce()
+
+    def _report_foreign(self, packet: Packet, sender: Address) -> None:
+        """One report per second, whoever calls, and one per minute of the same cluster."""
         self.counters.foreign += 1
-        if self._limiter.allows(("foreign", packet.cluster_id), self._now_ms, every_ms=REPORT_EVERY_MS):
+        if self._limiter.allows("foreign", self._now_ms, every_ms=SECOND_MS) and self._limiter.allows(
+            ("foreign", packet.cluster_id), self._now_ms, every_ms=REPORT_EVERY_MS
+        ):
             self._outbox.tell(ForeignCluster(cluster_id=packet.cluster_id, node_id=packet.node_id, address=sender))
         if isinstance(packet.message, Sync):
             self._refuse(sender, [])
-        return False
 
     def _may_lead(self, packet: Packet) -> bool:
         """A node without a cluster follows those it asked and those it has met, not whoever happens to call: its

@@ -55,7 +55,7 @@ class Rumours:
         self._idle.pop(about, None)
 
     def take(self, room_bytes: int, times_max: int) -> list[bytes]:
-        """Entries that fit into `room_bytes` together. Each that was taken `times_max` times is done; load figures after
+        """Entries that fit into `room_bytes` together. What was taken `times_max` times is done; load figures are after
         half as many, since the next ones make up for those that a member missed."""
         taken: list[bytes] = []
         if self._urgent:
