@@ -56,5 +56,5 @@ def test_a_torn_snapshot_is_noticed(size: int) -> None:
 def test_a_count_that_does_not_match_is_noticed() -> None:
     body = struct.pack(">i", 2) + encode_snapshot([ENTRY])[10:]
 
-    with pytest.raises(CorruptLogError, match="2 producers"):
+    with pytest.raises(CorruptLogError, match="2 entries"):
         decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body)

@@ -233,7 +233,7 @@ def test_a_marker_of_somebody_who_was_replaced_is_refused(epoch: int, coordinato
 # Snapshots
 
 
-def test_a_snapshot_brings_back_the_last_batch_and_open_transactions() -> None:
+def test_a_snapshot_brings_back_every_remembered_batch_and_open_transactions() -> None:
     state = state_after((0, 0, 3), (0, 3, 2))
     send(state, 0, offset=30, producer_id=9, transactional=True)
     send(state, 0, offset=25, producer_id=8, transactional=True)
@@ -243,9 +243,15 @@ def test_a_snapshot_brings_back_the_last_batch_and_open_transactions() -> None:
     assert restored.snapshot() == state.snapshot()
     assert restored.first_unstable_offset(100) == 25
     assert send(restored, 3, 2, offset=40) == 10
+    assert send(restored, 0, 3, offset=40) == 0
     assert send(restored, 5, offset=40) == APPENDED
-    with pytest.raises(BrokerError):  # only the last batch is in a snapshot
-        send(restored, 0, 3, offset=40)
+
+
+def test_the_last_entry_of_a_producer_in_a_snapshot_is_its_newest_batch() -> None:
+    """Kafka's tools keep the last entry that they read of a producer."""
+    state = state_after((0, 0, 3), (0, 3, 2))
+
+    assert [entry.last_sequence for entry in state.snapshot()] == [2, 4]
 
 
 def test_a_snapshot_keeps_a_batch_whose_numbers_went_round() -> None:

@@ -1,7 +1,9 @@
 """The `.snapshot` file: what is known of the producers at the offset in its name.
 
-Kafka's format: version 1, a CRC-32C of all that follows it, the number of producers, then one entry each. Only the last
-batch of a producer is in it, so after a restart fewer duplicates are recognised than before; Kafka has the same limit.
+Kafka's format: version 1, a CRC-32C of all that follows it, the number of entries, then the entries. Kafka writes one
+per producer, so that it knows only the last batch of each after a restart, and refuses a repetition of an older one as
+out of order, although the client may have five under way. We write one per batch that is remembered, oldest first.
+Kafka, which takes the last entry of a producer, can read that.
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ _VERSION = 1
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer, field by field as it is on disk."""
+    """One producer and one of its batches, field by field as it is on disk."""
 
     producer_id: int
     epoch: int
     last_sequence: int
     last_offset: int
-    """Of its last batch of data; -1 if all that is known is a transaction marker."""
+    """Of the batch; -1 if all that is known is a transaction marker."""
     offset_delta: int
-    """Records in its last batch, less one."""
+    """Records in the batch, less one."""
     timestamp_ms: int
     coordinator_epoch: int
     txn_first_offset: int
@@ -53,5 +55,5 @@ def decode_snapshot(data: bytes) -> list[SnapshotEntry]:
         raise CorruptLogError("the checksum of the producer snapshot is wrong")
     (count,) = _COUNT.unpack_from(body)
     if len(body) != _COUNT.size + count * _ENTRY.size:
-        raise CorruptLogError(f"a producer snapshot of {count} producers has the wrong length")
+        raise CorruptLogError(f"a producer snapshot of {count} entries has the wrong length")
     return [SnapshotEntry(*fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]

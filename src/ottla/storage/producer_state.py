@@ -228,13 +228,17 @@ class ProducerState:
         return list(self.producers.values())
 
     def snapshot(self) -> list[SnapshotEntry]:
-        return [_snapshot_entry(producer) for producer in self.producers.values()]
+        """One entry for each batch that is remembered, oldest first: who reads them in order ends with the newest."""
+        return [entry for producer in self.producers.values() for entry in _snapshot_entries(producer)]
 
     @classmethod
     def from_snapshot(cls, entries: list[SnapshotEntry]) -> ProducerState:
         state = cls()
         for entry in entries:
-            state.producers[entry.producer_id] = _producer_of(entry)
+            producer = state.producers.get(entry.producer_id)
+            if producer is None:
+                producer = state._new(entry.producer_id, entry.epoch)
+            _restore(producer, entry)
         opened = [(entry.txn_first_offset, entry.producer_id) for entry in entries if entry.txn_first_offset >= 0]
         state._open = dict(sorted(opened))
         return state
@@ -271,30 +275,34 @@ def _out_of_order(producer: Producer, epoch: int, sequence: int) -> BrokerError:
     )
 
 
-def _snapshot_entry(producer: Producer) -> SnapshotEntry:
-    last = producer.batches[-1] if producer.batches else (NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, NO_OFFSET)
-    return SnapshotEntry(
-        producer_id=producer.producer_id,
-        epoch=producer.epoch,
-        last_sequence=last[_LAST_SEQUENCE],
-        last_offset=last[_LAST_OFFSET],
-        offset_delta=last[_LAST_OFFSET] - last[_FIRST_OFFSET],
-        timestamp_ms=producer.last_timestamp_ms,
-        coordinator_epoch=producer.coordinator_epoch,
-        txn_first_offset=producer.txn_first_offset,
-    )
+def _snapshot_entries(producer: Producer) -> list[SnapshotEntry]:
+    batches = producer.batches or [(NO_SEQUENCE, NO_SEQUENCE, NO_OFFSET, NO_OFFSET)]
+    return [
+        SnapshotEntry(
+            producer_id=producer.producer_id,
+            epoch=producer.epoch,
+            last_sequence=batch[_LAST_SEQUENCE],
+            last_offset=batch[_LAST_OFFSET],
+            offset_delta=batch[_LAST_OFFSET] - batch[_FIRST_OFFSET],
+            timestamp_ms=producer.last_timestamp_ms,
+            coordinator_epoch=producer.coordinator_epoch,
+            txn_first_offset=producer.txn_first_offset,
+        )
+        for batch in batches
+    ]
 
 
-def _producer_of(entry: SnapshotEntry) -> Producer:
-    producer = Producer(entry.producer_id, entry.epoch)
+def _restore(producer: Producer, entry: SnapshotEntry) -> None:
+    if entry.epoch != producer.epoch:
+        producer.start_epoch(entry.epoch)
     producer.coordinator_epoch = entry.coordinator_epoch
     producer.last_timestamp_ms = entry.timestamp_ms
     producer.txn_first_offset = entry.txn_first_offset
-    if entry.last_offset >= 0:
-        first_sequence = NO_SEQUENCE
-        if entry.last_sequence >= 0:
-            first_sequence = (entry.last_sequence - entry.offset_delta) % _SEQUENCES
-        first_offset = entry.last_offset - entry.offset_delta
-        producer.batches.append((first_sequence, entry.last_sequence, first_offset, entry.last_offset))
-        producer.last_sequence = entry.last_sequence
-    return producer
+    if entry.last_offset < 0:
+        return
+    first_sequence = NO_SEQUENCE
+    if entry.last_sequence >= 0:
+        first_sequence = (entry.last_sequence - entry.offset_delta) % _SEQUENCES
+    first_offset = entry.last_offset - entry.offset_delta
+    producer.batches.append((first_sequence, entry.last_sequence, first_offset, entry.last_offset))
+    producer.last_sequence = entry.last_sequence
