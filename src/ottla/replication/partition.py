@@ -41,7 +41,8 @@ class Partition:
         self.in_sync_replicas = 1
         """How many replicas have all that is committed, this one included."""
         self.high_watermark = log.durable_offset
-        self.waiters: set[Waiter] = set()
+        self.waiters: dict[Waiter, None] = {}
+        """In the order in which they came: they are served in it."""
 
     def on_durable(self, size_bytes: int) -> None:
         """A commit has covered `size_bytes` more of the log: let readers see them."""

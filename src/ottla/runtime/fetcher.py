@@ -185,7 +185,7 @@ class Waiting:
         self._woken: set[Partition] = set()
         for _, partition, _ in fetch.found:
             if partition is not None:
-                partition.waiters.add(self)
+                partition.waiters[self] = None
         self._deadline: Deadline = timers.after_ms(fetch.request.max_wait_ms, self._finish)
 
     def more(self, partition: Partition, size_bytes: int) -> None:
@@ -209,7 +209,7 @@ class Waiting:
         self._deadline.cancel()
         for _, partition, _ in self._fetch.found:
             if partition is not None:
-                partition.waiters.discard(self)
+                partition.waiters.pop(self, None)
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:

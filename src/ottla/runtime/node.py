@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 
 from ottla.config import BrokerConfig, LogConfig
 from ottla.errors import StorageError
@@ -70,8 +71,12 @@ class Node:
         disk: Disk | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
+        workers: Callable[[int, str], Executor] = Workers,
     ) -> None:
-        """The outside is the real one unless given: a disk that is given needs no lock."""
+        """The outside is the real one unless given: a disk that is given needs no lock.
+
+        `workers` makes what runs work outside of the loop, given the number of threads and a name for them.
+        """
         self.config = config
         self.clock: Clock = clock or SystemClock()
         self.port = config.port
@@ -82,8 +87,8 @@ class Node:
         self._given_disk = disk
         self._lock: DirectoryLock | None = None
         self._timers = Timers(loop)
-        self._commit_threads = Workers(COMMIT_THREADS, "ottla-commit")
-        self._upkeep_threads = Workers(UPKEEP_THREADS, "ottla-upkeep")
+        self._commit_threads = workers(COMMIT_THREADS, "ottla-commit")
+        self._upkeep_threads = workers(UPKEEP_THREADS, "ottla-upkeep")
         router = Router(apis())
         self.local = LocalDoor(router, self)
         """For requests from inside the process, in this node's thread."""

@@ -42,7 +42,8 @@ class Server:
         self.router = router
         self.services = services
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """In the order in which they were opened."""
         self.unsent_bytes = 0
         """Answers that slow clients have not taken yet, over all connections."""
         self.protocol_errors = 0
@@ -67,14 +68,14 @@ class Server:
         self.timers.after_ms(self._idle_check_ms(), self._close_idle)
 
     def opened(self, connection: Connection) -> None:
-        self.connections.add(connection)
+        self.connections[connection] = None
         if len(self.connections) > self.limits.connections_max:
             connection.close(f"{self.limits.connections_max} connections are open already")
 
     def closed(self, connection: Connection) -> None:
         self.unsent_bytes -= connection.unsent_bytes
         connection.unsent_bytes = 0
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
 
     def unsupported_api_versions(self) -> Response:
         key = ApiVersionsRequest.api_key
