@@ -86,6 +86,12 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None: ...
 
+    def sync(self) -> None:
+        """All bytes and names below the root are on the medium when this returns. May be called from any thread.
+
+        For a great many files: it takes as long as the system has unsynced data, ours or not.
+        """
+
     def size(self, path: str) -> int: ...
 
     def free_bytes(self) -> int: ...

@@ -1,5 +1,6 @@
 import errno
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -194,3 +195,14 @@ def test_truncating_and_allocating_change_the_size_as_promised(disk: OsDisk) -> 
     assert file.size() == 3
     assert os.stat(f"{disk.root}/a").st_blocks * 512 >= 1 << 20
     assert disk.free_bytes() > 0
+
+
+def test_the_whole_disk_can_be_synced(tmp_path: Path) -> None:
+    """What it promises can't be seen without a power cut; that it asks the system, and hears its answer, can."""
+    disk = OsDisk(str(tmp_path))
+    disk.open("a", create=True).pwritev([b"x"], 0)
+    disk.sync()
+    gone = OsDisk(str(tmp_path / "gone"))
+    shutil.rmtree(tmp_path / "gone", ignore_errors=True)
+    with pytest.raises(FileNotFoundError):
+        gone.sync()

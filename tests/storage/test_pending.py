@@ -1,8 +1,8 @@
 import pytest
 
 from ottla.errors import StorageError
-from ottla.storage.pending import DirectorySync, FileSync, ReplaceFile, name_syncs
-from ottla.testing.disk import CrashingDisk
+from ottla.storage.pending import MANY_SYNCS, DirectorySync, FileSync, ReplaceFile, name_syncs, sync_many
+from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED, Keep, Survival
 from tests.storage.batches import DIRECTORY, NOW_MS, batch, contents, open_log
 
@@ -82,3 +82,31 @@ def test_a_directory_is_found_after_a_crash_once_its_own_name_is_synced(disk: Cr
         target.sync()
 
     assert disk.crash(NOTHING_UNSYNCED).list(DIRECTORY) == ["file"]
+
+
+def test_a_great_many_files_are_synced_by_one_sync_of_the_disk_and_replaced_as_a_whole(disk: CrashingDisk) -> None:
+    disk.make_directory("d")
+    files = [disk.open(f"d/{n}", create=True) for n in range(MANY_SYNCS)]
+    for file in files:
+        file.pwritev([b"x"], 0)
+    old = ReplaceFile(disk, "d/epochs", b"old")
+    sync_many(disk, [old, DirectorySync(disk, "d"), DirectorySync(disk, "")])
+
+    sync_many(disk, [*map(FileSync, files), ReplaceFile(disk, "d/epochs", b"new"), DirectorySync(disk, "d")])
+
+    after = disk.crash(Survival(data=Keep.NOTHING, names=Keep.NOTHING))
+    assert [after.open(f"d/{n}").pread(9, 0) for n in range(MANY_SYNCS)] == [b"x"] * MANY_SYNCS
+    assert after.open("d/epochs").pread(9, 0) == b"new"
+    assert disk.counters.directory_syncs == 2 + 2
+
+
+def test_a_failed_sync_of_many_is_an_error_and_puts_nothing_in_place(disk: CrashingDisk) -> None:
+    disk.make_directory("d")
+    files = [disk.open(f"d/{n}", create=True) for n in range(MANY_SYNCS)]
+    ReplaceFile(disk, "d/epochs", b"old").sync()
+    disk.faults.append(Fault(operation=Operation.SYNC, times=1))
+
+    with pytest.raises(OSError, match="error"):
+        sync_many(disk, [*map(FileSync, files), ReplaceFile(disk, "d/epochs", b"new")])
+
+    assert disk.open("d/epochs").pread(9, 0) == b"old"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.errors import DiskFailedError
 from ottla.storage.group_commit import REFUSALS
-from ottla.storage.pending import FileSync
+from ottla.storage.pending import MANY_SYNCS, FileSync, sync_many
 
 if TYPE_CHECKING:
     from ottla.storage.group_commit import GroupCommit
@@ -55,6 +55,8 @@ class Checkpoint:
         self._targets, group.left_over = group.left_over, []
         self._is_last = False
         self._error: OSError | None = None
+        self._failed_sync = False
+        """Whether the error is one of a sync, after which nobody knows what is on the medium."""
 
     def cut(self, log: Log, offset: int) -> None:
         """`log` was truncated to `offset` meanwhile: what it gets from there on is not what is being synced."""
@@ -70,6 +72,22 @@ class Checkpoint:
         return any(owner is log for owner, _ in self._targets)
 
     def run(self) -> None:
+        if len(self._targets) >= MANY_SYNCS:
+            self._sync_together()
+        else:
+            self._sync_one_by_one()
+
+    def _sync_together(self) -> None:
+        try:
+            disk = next(owner.disk for owner, _ in self._targets if owner is not None)
+            sync_many(disk, [target for _, target in self._targets])
+        except OSError as error:
+            self._error = error
+            self._failed_sync = True
+        else:
+            self._targets.clear()
+
+    def _sync_one_by_one(self) -> None:
         done = 0
         try:
             for _, target in self._targets:
@@ -77,6 +95,7 @@ class Checkpoint:
                 done += 1
         except OSError as error:
             self._error = error
+            self._failed_sync = isinstance(self._targets[done][1], FileSync)
         del self._targets[:done]
 
     def finish(self) -> Checkpoint | None:
@@ -113,8 +132,7 @@ class Checkpoint:
 
     def _give_up(self, error: OSError) -> None:
         """No room for an index or a checkpoint file: try again later. A failed sync of records is another matter."""
-        failed_sync = bool(self._targets) and isinstance(self._targets[0][1], FileSync)
-        if failed_sync or error.errno not in REFUSALS:
+        if self._failed_sync or error.errno not in REFUSALS:
             self._group.poison(DiskFailedError(f"Could not sync a segment: {error}"))
         if not self._is_last:
             self._group.left_over += self._targets
@@ -167,6 +185,8 @@ class SyncJournal:
         blocks = group.in_flight.blocks if group.in_flight is not None else []
         self._upto_sequence = (blocks[0].sequence if blocks else group.journal.next_sequence) - 1
         self._error: OSError | None = None
+        self._failed_sync = False
+        """Whether the error is one of a sync, after which nobody knows what is on the medium."""
 
     def run(self) -> None:
         try:

@@ -356,7 +356,10 @@ class GroupCommit:
             if self.checkpoint is not None:
                 self.checkpoint.cut(log, control.offset)
         if control.apply is not None:
-            control.apply()
+            try:
+                control.apply()
+            except OSError as error:
+                self.poison(DiskFailedError(f"Could not do what the journal says was done: {error}"))
 
 
 def _is_many_small(write: PendingWrite) -> bool:

@@ -328,10 +328,19 @@ class Log(LogAppends):
 
     def close(self) -> None:
         """Leave everything so that the next `open` is clean."""
+        for target in self.begin_close():
+            target.sync()
+        self.end_close()
+
+    def begin_close(self) -> list[Syncable]:
+        """What to sync before `end_close`."""
         self.write_pending()
         if self.snapshots.latest != self.end_offset and self._has_directory and self._active.size_bytes:
             self._active.seal()
             self._write_snapshot()
-        self.sync()
+        return self.take_dirty_files()
+
+    def end_close(self) -> None:
+        self.synced_upto(self.written_offset)
         for segment in self.segments:
             segment.close()

@@ -37,7 +37,7 @@ from ottla.storage.journal import Journal
 from ottla.storage.journal_format import Kind
 from ottla.storage.journal_reader import JournalReader
 from ottla.storage.log import Log
-from ottla.storage.pending import DirectorySync
+from ottla.storage.pending import DirectorySync, sync_many
 from ottla.storage.recovery import History, LogRecovery, RecoveryReport, read_histories
 from ottla.storage.removals import Removals
 from ottla.types import METADATA_TOPIC_ID, TopicPartition
@@ -110,6 +110,7 @@ class LogManager:
         history = self._histories.pop((METADATA_TOPIC_ID, METADATA.partition), None)
         if history is not None:
             self._recover_log(METADATA, METADATA_TOPIC_ID, METADATA_LOG_CONFIG, history)
+            self._sync_logs()
         return self.get(METADATA, METADATA_TOPIC_ID, METADATA_LOG_CONFIG)
 
     def recover(self, find: Find) -> RecoveryReport:
@@ -150,11 +151,15 @@ class LogManager:
             start_offset=min(start_offset, history.low),
             now_ms=self._clock.now_ms(),
         )
-        LogRecovery(log, history, self._reader, self.report).run(start_offset)
+        try:
+            LogRecovery(log, history, self._reader, self.report).run(start_offset)
+        except OSError as error:
+            raise DiskFailedError(f"Could not recover {partition}: {error}") from error
         self._opened(log)
 
     def _end_recovery(self, reader: JournalReader) -> None:
-        """All logs are synced: say so, then let the journal begin anew."""
+        """Sync all logs, say so, then let the journal begin anew."""
+        self._sync_logs()
         self.report.journal_blocks = reader.block_count
         self.report.torn_blocks = reader.torn_blocks
         self.report.problems += reader.damage
@@ -162,6 +167,13 @@ class LogManager:
             target.sync()
         self._write_empty_block()
         reader.close()
+
+    def _sync_logs(self) -> None:
+        """Those that are open, all at once: after a crash they may be thousands."""
+        upto = {log: log.written_offset for log in self._logs.values()}
+        sync_many(self._disk, [target for log in upto for target in log.take_dirty_files()])
+        for log, offset in upto.items():
+            log.synced_upto(offset)
 
     def _write_empty_block(self) -> None:
         """Nothing before it is needed."""
@@ -180,7 +192,10 @@ class LogManager:
         if log is None:
             if partition in self._leaving:
                 raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} was deleted a moment ago")
-            log = self._open(partition, topic_id, config)
+            try:
+                log = self._open(partition, topic_id, config)
+            except OSError as error:
+                raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"Could not open {partition}: {error}") from error
         invariant(log.topic_id == topic_id, f"{partition} belongs to another topic of the same name")
         return log
 
@@ -251,10 +266,15 @@ class LogManager:
         self._leaving.discard(partition)
         for segment in log.segments if log is not None else ():
             segment.close()
-        if self._disk.exists(str(partition)):
+        if not self._disk.exists(str(partition)):
+            return
+        try:
             directory = rename_away(self._disk, self._random, str(partition), DELETE_SUFFIX)
-            config = self._config.log if log is None else log.config
-            self.removals.add_tree(directory, self._clock.monotonic_ms() + config.file_delete_delay_ms)
+        except OSError as error:
+            self.group_commit.poison(DiskFailedError(f"Could not rename the directory of {partition}: {error}"))
+            return
+        config = self._config.log if log is None else log.config
+        self.removals.add_tree(directory, self._clock.monotonic_ms() + config.file_delete_delay_ms)
 
     def delete_records(self, log: Log, offset: int) -> None:
         """The log starts at `offset` now; that is durable with the next commit."""
@@ -297,8 +317,10 @@ class LogManager:
         """
         deleted = 0
         for number, (partition, topic_id, config) in enumerate(known, 1):
-            if partition not in self._leaving:
+            try:
                 deleted += self._retain_known(partition, topic_id, config, high_watermark)
+            except (BrokerError, OSError) as error:
+                log_lines.warning("Retention has to leave %s for later: %s", partition, error)
             if number % slice_logs == 0:
                 yield deleted
                 deleted = 0
@@ -387,8 +409,9 @@ class LogManager:
             raise self.group_commit.failure
         self.group_commit.commit()
         try:
+            sync_many(self._disk, [target for log in self._logs.values() for target in log.begin_close()])
             for log in self._logs.values():
-                log.close()
+                log.end_close()
             for target in self._checkpoint_files():
                 target.sync()
             self._write_kafka_files()

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ottla.storage.names import TEMPORARY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.ports import Disk, File
     from ottla.storage.log_append import LogAppends
     from ottla.storage.segment import Segment
@@ -88,10 +90,13 @@ class FileSync:
     def sync(self) -> None:
         try:
             self._file.sync()
-            if self._and_close:
-                self._file.close()
         except FileNotFoundError:
             return  # retention or truncation removed the file while this waited for its turn: nothing is left to keep
+        self.synced()
+
+    def synced(self) -> None:
+        if self._and_close:
+            self._file.close()
 
 
 class DirectorySync:
@@ -127,13 +132,50 @@ class ReplaceFile:
 
     def sync(self) -> None:
         """Write it. Its name is durable after a sync of the directory."""
-        temporary = self._path + TEMPORARY
-        try:
-            file = self._disk.open(temporary, create=True)
-            file.truncate(0)
-            file.pwritev((self._data,), 0)
+        file = self.write()
+        if file is not None:
             file.sync()
             file.close()
-            self._disk.rename(temporary, self._path)
+            self.put_in_place()
+
+    def write(self) -> File | None:
+        """The new content, beside the old."""
+        try:
+            file = self._disk.open(self._path + TEMPORARY, create=True)
+            file.truncate(0)
+            file.pwritev((self._data,), 0)
+        except FileNotFoundError:
+            return None  # the partition was deleted meanwhile
+        return file
+
+    def put_in_place(self) -> None:
+        """Once the content is synced."""
+        try:
+            self._disk.rename(self._path + TEMPORARY, self._path)
         except FileNotFoundError:
             return  # the partition was deleted meanwhile
+
+
+MANY_SYNCS = 64
+"""From here on one sync of the whole disk is cheaper than one of each file: 10,000 files at a stop took minutes."""
+
+
+def sync_many(disk: Disk, targets: Sequence[Syncable]) -> None:
+    """Sync all of these. Any thread. OSError as the disk raises it."""
+    if len(targets) < MANY_SYNCS:
+        for target in targets:
+            target.sync()
+        return
+    replaced = [target for target in targets if isinstance(target, ReplaceFile)]
+    for file in replaced:
+        written = file.write()
+        if written is not None:
+            written.close()
+    disk.sync()
+    for file in replaced:
+        file.put_in_place()
+    if replaced:
+        disk.sync()
+    for target in targets:
+        if isinstance(target, FileSync):
+            target.synced()

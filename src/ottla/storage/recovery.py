@@ -143,7 +143,7 @@ class LogRecovery:
         """Where the log must end; None where damage keeps us from knowing."""
 
     def run(self, start_offset: int) -> None:
-        """`start_offset` is where the log begins, once it has its records again. Everything is synced afterwards."""
+        """`start_offset` is where the log begins, once it has its records again. What it holds has yet to be synced."""
         log, history = self._log, self._history
         self._report.logs_checked += 1
         self._report.bytes_cut += log.report.bytes_cut
@@ -157,7 +157,6 @@ class LogRecovery:
             log.truncate_fully_and_start_at(start_offset)
         else:
             log.delete_records_before(start_offset)
-        log.sync()
 
     def _replay(self, entry: LoggedEntry, upto: int) -> None:
         log = self._log

@@ -7,7 +7,7 @@ the same disk a thousand ways, or at every single operation by means of `before_
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
@@ -95,7 +95,7 @@ class CrashingFile:
         return data
 
     def sync(self) -> None:
-        self._disk.sync(self.path, self._node)
+        self._disk.sync_file(self.path, self._node)
 
     def truncate(self, size: int) -> None:
         self._disk.step(Operation.TRUNCATE, self.path)
@@ -164,7 +164,7 @@ class CrashingDisk:
         self.counters.writes += 1
         self.counters.bytes_written += len(write.data)
 
-    def sync(self, path: str, node: FileNode) -> None:
+    def sync_file(self, path: str, node: FileNode) -> None:
         try:
             self.step(Operation.SYNC, path)
         except OSError:
@@ -235,6 +235,16 @@ class CrashingDisk:
         if not self.sync_lies:
             self._unsynced_names = sync_names(self._unsynced_names, node)
 
+    def sync(self) -> None:
+        for path, node in _files(self._root, ""):
+            self.sync_file(path, node)
+        self.step(Operation.SYNC_DIRECTORY, "")
+        self.counters.directory_syncs += 1
+        if not self.sync_lies:
+            for change in self._unsynced_names:
+                change.apply_to_durable()
+            self._unsynced_names = []
+
     def size(self, path: str) -> int:
         return len(self._file(path).current)
 
@@ -279,6 +289,14 @@ def _parts(path: str) -> list[str]:
 
 def _missing(path: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _files(directory: DirectoryNode, prefix: str) -> Iterator[tuple[str, FileNode]]:
+    for name, node in directory.entries.items():
+        if isinstance(node, FileNode):
+            yield prefix + name, node
+        else:
+            yield from _files(node, f"{prefix}{name}/")
 
 
 def _used(directory: DirectoryNode) -> int:
