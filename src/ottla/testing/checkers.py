@@ -1,0 +1,238 @@
+"""Oracles: each reads a history and says what in it a correct system can't have done.
+
+They know nothing of how the system works, and nothing of the simulator: a history of real clients would do as well.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ottla.testing.history import (
+    NO_OFFSET,
+    Anomaly,
+    Commit,
+    CommittedRead,
+    History,
+    Outcome,
+    Ownership,
+    Poll,
+    Send,
+)
+from ottla.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    rule: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.what}"
+
+
+class Checker:
+    """A rule that histories must obey."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        raise AssertionError(f"{type(self).__name__} has no rule")
+
+
+class NoLostWrites(Checker):
+    """Every acknowledged record is in the log in the end, at the offset that was acknowledged."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        final = {partition: dict(records) for partition, records in history.final.items()}
+        values = {partition: set(records.values()) for partition, records in final.items()}
+        for send in history.acknowledged(Send):
+            for at, value in enumerate(send.values):
+                if send.base_offset == NO_OFFSET:
+                    if value not in values.get(send.partition, ()):
+                        yield f"{_text(value)} was acknowledged at {send.ended:.4f} and is not in {send.partition}"
+                    continue
+                offset = send.base_offset + at
+                found = final.get(send.partition, {}).get(offset)
+                if found != value:
+                    yield (
+                        f"{_text(value)} was acknowledged at {send.ended:.4f} as {_place(send.partition, offset)},"
+                        f" where {_text(found)} is in the end"
+                    )
+
+
+class NoDuplicates(Checker):
+    """An idempotent producer's record is in the log once, however often it was sent."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        for partition, records in history.final.items():
+            seen: dict[bytes, int] = {}
+            for offset, value in records:
+                if value in seen:
+                    yield f"{_text(value)} is in {partition} twice, at {seen[value]} and {offset}"
+                seen.setdefault(value, offset)
+
+
+class SameOffsets(Checker):
+    """An offset stands for one record: whoever was told of it, by an acknowledgement or by a read, ever."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        told: dict[tuple[TopicPartition, int], tuple[bytes, str]] = {}
+        for partition, offset, value, by in _tellings(history):
+            before = told.setdefault((partition, offset), (value, by))
+            if before[0] != value:
+                yield (
+                    f"{_place(partition, offset)} is {_text(before[0])} for {before[1]}, but {_text(value)} for {by}"
+                )
+
+
+class NoVanishedReads(Checker):
+    """What a reader has seen stays in the log."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        final = {partition: dict(records) for partition, records in history.final.items()}
+        for poll in history.acknowledged(Poll):
+            for offset, value in poll.records:
+                if offset not in final.get(poll.partition, {}):
+                    yield f"{poll.client} read {_text(value)} at {_place(poll.partition, offset)}, which is gone"
+
+
+class MonotonicPolls(Checker):
+    """A reader never sees an offset again, nor one below what it has seen."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        for (client, partition), offsets in _polled(history).items():
+            for before, after in pairwise(offsets):
+                if after <= before:
+                    yield f"{client} read {after} of {partition} after {before}"
+
+
+class NoPollSkips(Checker):
+    """A reader passes over no record."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        final = {partition: [offset for offset, _ in records] for partition, records in history.final.items()}
+        for (client, partition), offsets in _polled(history).items():
+            for before, after in pairwise(offsets):
+                missed = [offset for offset in final.get(partition, ()) if before < offset < after]
+                if missed:
+                    yield f"{client} read {after} of {partition} after {before} and never saw {missed}"
+
+
+class MonotonicHighWatermark(Checker):
+    """A reader that asks later is never told of a lower high watermark."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        polls: dict[TopicPartition, list[Poll]] = defaultdict(list)
+        for poll in history.acknowledged(Poll):
+            polls[poll.partition].append(poll)
+        for partition, all_of_it in polls.items():
+            yield from self._of_one(partition, all_of_it)
+
+    def _of_one(self, partition: TopicPartition, polls: list[Poll]) -> Iterator[str]:
+        by_end = sorted(polls, key=lambda poll: poll.ended)
+        highest, at = -1, 0
+        for poll in sorted(polls, key=lambda poll: poll.began):
+            while by_end[at].ended < poll.began:
+                highest = max(highest, by_end[at].high_watermark)
+                at += 1
+            if poll.high_watermark < highest:
+                yield (
+                    f"{poll.client} was told at {poll.ended:.4f} that the high watermark of {partition} is"
+                    f" {poll.high_watermark}, after somebody had been told {highest}"
+                )
+
+
+class CommittedOffsetsSurvive(Checker):
+    """Whoever asks for a committed offset gets the last one that was committed, or one whose fate was open then."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        commits: dict[tuple[str, TopicPartition], list[Commit]] = defaultdict(list)
+        for commit in history.of(Commit, lambda commit: commit.outcome is not Outcome.FAILED):
+            commits[commit.group, commit.partition].append(commit)
+        for read in history.acknowledged(CommittedRead):
+            known = commits[read.group, read.partition]
+            if not self._is_possible(read, known):
+                last = max((commit.offset for commit in known if commit.ended <= read.began), default=NO_OFFSET)
+                yield (
+                    f"{read.client} was told at {read.ended:.4f} that {read.group} has committed {read.offset} of"
+                    f" {read.partition}, after {last} had been acknowledged"
+                )
+
+    def _is_possible(self, read: CommittedRead, commits: list[Commit]) -> bool:
+        settled = [commit for commit in commits if commit.outcome is Outcome.OK and commit.ended <= read.began]
+        if read.offset == NO_OFFSET:
+            return not settled
+        return any(
+            commit.offset == read.offset
+            and commit.began <= read.ended
+            and not any(later.began >= commit.ended for later in settled)
+            for commit in commits
+        )
+
+
+class GroupExclusive(Checker):
+    """In one generation of a group a partition belongs to one member."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        owners: dict[tuple[str, int, TopicPartition], str] = {}
+        for owned in history.acknowledged(Ownership):
+            for partition in owned.partitions:
+                owner = owners.setdefault((owned.group, owned.generation, partition), owned.member)
+                if owner != owned.member:
+                    yield (
+                        f"{owner} and {owned.member} both own {partition}"
+                        f" in generation {owned.generation} of {owned.group}"
+                    )
+
+
+class NoAnomalies(Checker):
+    """No broker gave an answer that a correct one never gives."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        for anomaly in history.of(Anomaly):
+            yield f"{anomaly.client} at {anomaly.began:.4f}: {anomaly.what}"
+
+
+EVERYTHING: tuple[type[Checker], ...] = (
+    NoLostWrites, NoDuplicates, SameOffsets, NoVanishedReads, MonotonicPolls, NoPollSkips, MonotonicHighWatermark,
+    CommittedOffsetsSurvive, GroupExclusive, NoAnomalies,
+)  # fmt: skip
+
+
+def check(history: History, *checkers: type[Checker]) -> list[Violation]:
+    """What breaks the rules; all rules if none are named."""
+    return [
+        Violation(checker.__name__, what)
+        for checker in checkers or EVERYTHING
+        for what in checker().violations(history)
+    ]
+
+
+def _tellings(history: History) -> Iterable[tuple[TopicPartition, int, bytes, str]]:
+    for partition, records in history.final.items():
+        for offset, value in records:
+            yield partition, offset, value, "the final log"
+    for send in history.acknowledged(Send):
+        if send.base_offset != NO_OFFSET:
+            for at, value in enumerate(send.values):
+                yield send.partition, send.base_offset + at, value, f"the acknowledgement to {send.client}"
+    for poll in history.acknowledged(Poll):
+        for offset, value in poll.records:
+            yield poll.partition, offset, value, f"{poll.client} at {poll.ended:.4f}"
+
+
+def _polled(history: History) -> dict[tuple[str, TopicPartition], list[int]]:
+    """The offsets that each reader has seen of each partition, in its order."""
+    offsets: dict[tuple[str, TopicPartition], list[int]] = defaultdict(list)
+    for poll in history.acknowledged(Poll):
+        offsets[poll.client, poll.partition].extend(offset for offset, _ in poll.records)
+    return offsets
+
+
+def _place(partition: TopicPartition, offset: int) -> str:
+    return f"{partition}@{offset}"
+
+
+def _text(value: bytes | None) -> str:
+    return "nothing" if value is None else repr(value.decode("utf-8", "replace"))

@@ -1,0 +1,212 @@
+"""A network between simulated machines: connections that are late, broken, cut or half dead, all from the seed.
+
+Addresses are names: every machine has one, and a process listens on a port of it. A link can be cut in one direction or
+in both; what is under way then waits, as TCP would send it again, and arrives when the link is healed. A machine that
+loses its power says nothing: whoever talks to it learns of that when it is up again and knows nothing of the
+connection. A process that is killed leaves a system behind that resets its connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ottla.testing.sim_transport import Pipe, SimTransport
+
+if TYPE_CHECKING:
+    from ottla.testing.sim_loop import SimLoop
+    from ottla.testing.sim_world import World
+
+CONNECT_TIMEOUT_S = 10.0
+FIRST_FREE_PORT = 20_000
+
+Factory = Callable[[], asyncio.BaseProtocol]
+Connected = tuple[asyncio.BaseTransport, asyncio.BaseProtocol]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """How long bytes are under way."""
+
+    delay_s_min: float = 0.000_05
+    delay_s_max: float = 0.001
+
+
+class _Bound:
+    """What `asyncio.Server.sockets` shows of a listener."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = (host, port)
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._address
+
+
+class Listener:
+    """What `create_server` returns: the part of `asyncio.Server` that a node uses."""
+
+    def __init__(self, network: Network, loop: SimLoop, factory: Factory, port: int) -> None:
+        self.loop = loop
+        self.factory = factory
+        self.port = port
+        self.is_serving = False
+        self.sockets = (_Bound(loop.host, port),)
+        self._network = network
+
+    async def start_serving(self) -> None:
+        self.is_serving = True
+
+    def close(self) -> None:
+        self._network.unbind(self)
+
+    async def wait_closed(self) -> None:
+        """Nothing to wait for."""
+
+
+class Network:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.link = Link()
+        self._dice = world.dice("network")
+        self._listeners: dict[tuple[str, int], Listener] = {}
+        self._cut: set[tuple[str, str]] = set()
+        self._dark: set[str] = set()
+        """Machines without power."""
+        self._pipes: dict[Pipe, None] = {}
+        self._numbers = count(1)
+        self._ports = count(FIRST_FREE_PORT)
+
+    # For loops.
+
+    def listen(
+        self, loop: SimLoop, factory: Factory, host: str, port: int, *, start_serving: bool = True, **_options: Any
+    ) -> Listener:
+        port = port or next(self._ports)
+        if (loop.host, port) in self._listeners:
+            raise OSError(errno.EADDRINUSE, f"{host}:{port} is in use")
+        listener = self._listeners[loop.host, port] = Listener(self, loop, factory, port)
+        listener.is_serving = start_serving
+        return listener
+
+    def unbind(self, listener: Listener) -> None:
+        key = (listener.loop.host, listener.port)
+        if self._listeners.get(key) is listener:
+            del self._listeners[key]
+
+    async def connect(self, loop: SimLoop, factory: Factory, host: str, port: int, **_options: Any) -> Connected:
+        connected: asyncio.Future[Connected] = loop.create_future()
+
+        def give_up() -> None:
+            if not connected.done():
+                connected.set_exception(TimeoutError(errno.ETIMEDOUT, f"{host}:{port} does not answer"))
+
+        timer = loop.call_later(CONNECT_TIMEOUT_S, give_up)
+        self.world.after(self.delay_s(), self._knock, loop, factory, host, port, connected)
+        try:
+            return await connected
+        finally:
+            timer.cancel()
+
+    def _knock(
+        self, loop: SimLoop, factory: Factory, host: str, port: int, connected: asyncio.Future[Connected]
+    ) -> None:
+        if not self.passes(loop.host, host) or not self.passes(host, loop.host):
+            return
+        listener = self._listeners.get((host, port))
+        if listener is None or not listener.is_serving or not listener.loop.is_alive:
+            self.world.after(self.delay_s(), _refuse, connected, host, port)
+            return
+        ours = SimTransport(loop, peer=(host, port))
+        theirs = SimTransport(listener.loop, peer=(loop.host, next(self._ports)))
+        number = next(self._numbers)
+        self._join(ours, theirs, f"#{number}")
+        self._join(theirs, ours, f"#{number}'")
+        self.world.note(loop.host, f"connects to {host}:{port} as #{number}")
+        listener.loop.call_soon(theirs.begin, listener.factory())
+        self.world.after(self.delay_s(), loop.call_soon, _welcome, ours, factory, connected)
+
+    def _join(self, source: SimTransport, target: SimTransport, name: str) -> None:
+        pipe = source.out = target.into = Pipe(self, source, target, name)
+        self._pipes[pipe] = None
+
+    # For pipes.
+
+    def delay_s(self) -> float:
+        return self._dice.uniform(self.link.delay_s_min, self.link.delay_s_max)
+
+    def passes(self, source: str, target: str) -> bool:
+        return (source, target) not in self._cut and source not in self._dark and target not in self._dark
+
+    def forget(self, pipe: Pipe) -> None:
+        self._pipes.pop(pipe, None)
+
+    # Faults.
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing that `source` sends reaches `target` from now on."""
+        self._cut.add((source, target))
+        self.world.note("network", f"{source} -/-> {target}")
+
+    def heal(self) -> None:
+        """All cuts are mended, and what waited arrives."""
+        self._cut.clear()
+        self.world.note("network", "is whole")
+        for pipe in tuple(self._pipes):
+            pipe.resume()
+
+    def reset_one(self) -> None:
+        """A connection breaks, for both of its ends."""
+        open_pipes = [pipe for pipe in self._pipes if pipe.source.is_open]
+        if open_pipes:
+            pipe = self._dice.choice(open_pipes)
+            self.world.note("network", f"{pipe.name} breaks")
+            pipe.source.lose(ConnectionResetError(errno.ECONNRESET, "broken by the network"))
+            pipe.target.lose(ConnectionResetError(errno.ECONNRESET, "broken by the network"))
+
+    def process_died(self, loop: SimLoop) -> None:
+        """The system resets the connections of a process that was killed."""
+        self._unbind_all(loop)
+        for pipe in tuple(self._pipes):
+            if pipe.source.loop is loop:
+                pipe.source.vanish()
+                pipe.reset()
+
+    def power_lost(self, loop: SimLoop) -> None:
+        """A machine is dark: nobody is told."""
+        self._unbind_all(loop)
+        self._dark.add(loop.host)
+        for pipe in tuple(self._pipes):
+            if pipe.source.loop is loop:
+                pipe.source.vanish()
+                pipe.drop()
+                self.forget(pipe)
+
+    def power_back(self, host: str) -> None:
+        """Whoever still talks to what ran there before learns now that it is gone."""
+        self._dark.discard(host)
+        for pipe in tuple(self._pipes):
+            if host in (pipe.source.loop.host, pipe.target.loop.host):
+                pipe.resume()
+
+    def _unbind_all(self, loop: SimLoop) -> None:
+        for listener in tuple(self._listeners.values()):
+            if listener.loop is loop:
+                self.unbind(listener)
+
+
+def _refuse(connected: asyncio.Future[Connected], host: str, port: int) -> None:
+    if not connected.done():
+        connected.set_exception(ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {host}:{port}"))
+
+
+def _welcome(ours: SimTransport, factory: Factory, connected: asyncio.Future[Connected]) -> None:
+    if connected.done():
+        ours.abort()
+        return
+    protocol = factory()
+    ours.begin(protocol)
+    connected.set_result((ours, protocol))

@@ -1,0 +1,83 @@
+"""A production node on a simulated machine, and whoever starts it again when it has died."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.errors import OttlaError
+from ottla.runtime.node import Node
+from ottla.testing.sim_machine import Machine
+
+if TYPE_CHECKING:
+    from ottla.config import BrokerConfig
+    from ottla.testing.sim_wire import Address
+
+RESTART_AFTER_S_MAX = 2.0
+
+
+class SimulatedNode:
+    def __init__(self, machine: Machine, config: BrokerConfig) -> None:
+        self.machine = machine
+        self.config = config
+        self.node: Node | None = None
+        self.is_serving = False
+        self.starts = 0
+        self._dice = machine.world.dice(f"supervisor {machine.name}")
+        machine.on_death = self._died
+
+    @property
+    def address(self) -> Address:
+        return self.config.address, self.config.port
+
+    @property
+    def has_failed(self) -> bool:
+        """It runs, but its disk has failed it: only a restart helps."""
+        return self.is_serving and self.node is not None and self.node.committer.failed is not None
+
+    def start(self) -> None:
+        if self.machine.is_running:
+            return
+        machine = self.machine
+        loop = machine.boot()
+        self.starts += 1
+        machine.world.note(machine.name, "starts")
+        self.node = Node(
+            self.config,
+            loop=loop,
+            disk=machine.disk,
+            clock=machine.clock,
+            random=machine.random,
+            workers=machine.workers,
+        )
+        loop.create_task(self._serve(self.node))
+
+    async def _serve(self, node: Node) -> None:
+        try:
+            await node.start()
+        except (OttlaError, OSError) as error:
+            self.machine.world.note(self.machine.name, f"can't start: {error}")
+            self.machine.crash(power=False)
+            return
+        self.machine.world.note(self.machine.name, "serves")
+        self.is_serving = True
+
+    def restart_in_order(self) -> None:
+        """A clean stop, as at an upgrade, and a start soon after."""
+        loop, node = self.machine.loop, self.node
+        if loop is not None and node is not None and self.is_serving:
+            self.is_serving = False
+            loop.create_task(self._stop(node))
+
+    async def _stop(self, node: Node) -> None:
+        self.machine.world.note(self.machine.name, "stops in order")
+        try:
+            await node.stop()
+        except OttlaError as error:
+            self.machine.world.note(self.machine.name, f"stops in disorder: {error}")
+        await asyncio.sleep(0)
+        self.machine.crash(power=False)
+
+    def _died(self) -> None:
+        self.is_serving = False
+        self.machine.world.after(self._dice.uniform(0, RESTART_AFTER_S_MAX), self.start)

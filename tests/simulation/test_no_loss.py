@@ -1,0 +1,19 @@
+"""The promises of a node, under every fault that the simulator knows."""
+
+import pytest
+
+from ottla.testing.simulation import Faults, Workload, simulate
+from tests.simulation.seeds import seeds
+
+
+@pytest.mark.parametrize("seed", seeds(24))
+def test_a_node_keeps_its_promises_whatever_happens_to_it(seed: int) -> None:
+    cluster = simulate(seed, Workload(), faults=Faults.all(), virtual_seconds=15)
+    assert all(cluster.history.final.values())
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_acknowledged_records_survive_crash_after_crash(seed: int) -> None:
+    workload = Workload.produce_and_consume(producers=2, partitions=3)
+    cluster = simulate(seed, workload, faults=Faults.crashes(), virtual_seconds=10)
+    assert all(cluster.history.final.values())

@@ -1,0 +1,48 @@
+"""Each known bug is found within a bounded number of seeds: the simulator and its checkers can fail."""
+
+import pytest
+
+from ottla.testing.checkers import (
+    Checker,
+    CommittedOffsetsSurvive,
+    MonotonicHighWatermark,
+    NoDuplicates,
+    NoLostWrites,
+    NoVanishedReads,
+    SameOffsets,
+)
+from ottla.testing.simulation import Faults, SimulationFailedError, Workload, simulate
+from tests.simulation.planted_bugs import (
+    Bug,
+    acknowledge_before_the_sync,
+    answer_groups_before_the_sync,
+    forget_producers,
+    serve_beyond_the_high_watermark,
+)
+
+SEEDS_MAX = 12
+
+Rules = tuple[type[Checker], ...]
+
+
+@pytest.mark.parametrize(
+    ("bug", "rules"),
+    [
+        (acknowledge_before_the_sync, (NoLostWrites,)),
+        (serve_beyond_the_high_watermark, (MonotonicHighWatermark, NoVanishedReads, SameOffsets)),
+        (forget_producers, (NoDuplicates,)),
+        (answer_groups_before_the_sync, (CommittedOffsetsSurvive,)),
+    ],
+)
+def test_a_planted_bug_is_found(bug: Bug, rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    assert any(breaks(rules, seed) for seed in range(SEEDS_MAX))
+
+
+def breaks(rules: Rules, seed: int) -> bool:
+    try:
+        simulate(seed, Workload(), *rules, faults=Faults.crashes(), virtual_seconds=15)
+    except SimulationFailedError as found:
+        names = {rule.__name__ for rule in rules}
+        return any(violation.rule in names for violation in found.violations)
+    return False
