@@ -213,6 +213,9 @@ def test_a_log_is_not_renamed_under_a_commit_that_writes_to_it() -> None:
     assert refusal.value.code is ErrorCode.LEADER_NOT_AVAILABLE
     assert not disk.exists("a-0")
     assert manager.get(A, b"n" * 16, CONFIG).end_offset == 0
+    assert manager.group_commit.unsynced == {}
+    checkpoint(manager)
+    assert not manager.group_commit.poisoned
 
 
 def test_a_topic_made_again_under_the_same_name_starts_from_nothing_even_if_the_rename_was_lost() -> None:

@@ -16,7 +16,6 @@ A descriptor may be given up while its file has unsynced bytes. A later `sync` t
 Linux hands a write error that nobody has seen to the next one who opens the file.
 """
 
-import ctypes
 import os
 import resource
 import threading
@@ -195,6 +194,8 @@ class OsDisk:
 
     def sync(self) -> None:
         """Linux tells of failed writes here since 5.8; before that, only a sync of the file itself did."""
+        import ctypes  # rarely needed, and not cheap to load
+
         libc = ctypes.CDLL(None, use_errno=True)
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -185,8 +185,6 @@ class SyncJournal:
         blocks = group.in_flight.blocks if group.in_flight is not None else []
         self._upto_sequence = (blocks[0].sequence if blocks else group.journal.next_sequence) - 1
         self._error: OSError | None = None
-        self._failed_sync = False
-        """Whether the error is one of a sync, after which nobody knows what is on the medium."""
 
     def run(self) -> None:
         try:

@@ -264,8 +264,10 @@ class LogManager:
 
     def _free_name(self, partition: TopicPartition, log: Log | None) -> None:
         self._leaving.discard(partition)
-        for segment in log.segments if log is not None else ():
-            segment.close()
+        if log is not None:
+            self.group_commit.unsynced.pop(log, None)  # the commit that was under way has put it there again
+            for segment in log.segments:
+                segment.close()
         if not self._disk.exists(str(partition)):
             return
         try:
