@@ -22,6 +22,7 @@ from confluent_kafka import TopicPartition as RawPartition
 
 from ottla.client.cluster import OffsetAt, Offsets, PartitionLag
 from ottla.client.consumer_buffer import ConsumerBuffer
+from ottla.client.consumer_starts import with_starts
 from ottla.client.errors import ClientError, ClosedError, CommitFailedError, OffsetOutOfRangeError
 from ottla.client.forks import forks
 from ottla.client.lag import lag_of
@@ -75,6 +76,8 @@ class Consumer:
         self._handed_out: Sequence[Message] = ()
         """What the program got last. It is done when the program comes back."""
         self._sought: dict[TopicPartition, int] = {}
+        self._revoked_now: set[TopicPartition] = set()
+        """Partitions that were lost while librdkafka was gathering records."""
         self._assigning: dict[TopicPartition, int] | None = None
         """While `on_assign` runs: where it wants to start."""
         self._buffer = ConsumerBuffer(config, _raise_unless_news)
@@ -183,12 +186,12 @@ class Consumer:
         """Fill the buffer; False: the time was over, or somebody called `wakeup`."""
         while not self._woken:
             with self._using("polling") as raw:
-                raw_messages = raw.consume(limit, 0)
+                raw_messages = self._gather(raw, limit)
                 left = deadline - time.monotonic()
                 if not raw_messages and left > 0:
                     # `consume` waits until it has as many as asked for; `poll` returns with the first.
                     first = raw.poll(min(left, SLICE_S))
-                    raw_messages = [] if first is None else [first, *raw.consume(limit - 1, 0)]
+                    raw_messages = [] if first is None else self._gather(raw, limit - 1, first)
             if raw_messages:
                 self._buffer.add(raw_messages)
                 return True
@@ -196,6 +199,15 @@ class Consumer:
                 return False
         self._woken = False
         return False
+
+    def _gather(self, raw: Any, limit: int, *first: Any) -> list[Any]:
+        """What librdkafka has at hand, without what a rebalance takes away meanwhile: another may have it already."""
+        self._revoked_now.clear()
+        raw_messages = [*first, *raw.consume(limit, 0)] if limit else list(first)
+        if self._revoked_now:
+            lost = self._revoked_now
+            raw_messages = [got for got in raw_messages if TopicPartition(got.topic(), got.partition()) not in lost]
+        return raw_messages
 
     # Offsets
 
@@ -373,22 +385,20 @@ class Consumer:
     # Inside
 
     def _assigned(self, callback: OnRebalance | None, raw_partitions: list[Any]) -> None:
-        if callback is None:
-            return
         self._assigning = {}
         try:
-            callback(self, [_at(raw) for raw in raw_partitions])
-            starts = self._assigning
+            if callback is not None:
+                callback(self, [_at(raw) for raw in raw_partitions])
+            chosen = self._assigning
         finally:
             self._assigning = None
-        if starts:
-            wanted = [
-                RawPartition(raw.topic, raw.partition, starts.get(_at(raw), raw.offset)) for raw in raw_partitions
-            ]
-            (self._raw.incremental_assign if self.config.cooperative else self._raw.assign)(wanted)
+        wanted = with_starts(self._raw, [raw for raw in raw_partitions if _at(raw) not in chosen], self.config)
+        wanted += [RawPartition(*at, offset) for at, offset in chosen.items()]
+        (self._raw.incremental_assign if self.config.cooperative else self._raw.assign)(wanted)
 
     def _revoked(self, callback: OnRebalance | None, raw_partitions: list[Any]) -> None:
         partitions = [_at(raw) for raw in raw_partitions]
+        self._revoked_now.update(partitions)
         try:
             if callback is not None:
                 callback(self, partitions)
