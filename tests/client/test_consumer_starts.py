@@ -1,15 +1,15 @@
-"""Where a consumer starts, and what it drops, around a rebalance; with a stand-in for librdkafka that plays the races."""
+"""Where a consumer starts, and what it drops, around a rebalance: with a stand-in for librdkafka that plays races."""
 
 from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException
-from confluent_kafka import Message as RawMessage
 from confluent_kafka import TopicPartition as RawPartition
 
 from ottla.client.consumer import Consumer
 from ottla.client.consumer_starts import with_starts
 from ottla.client.settings import ConsumerConfig, OffsetResetPolicy
+from tests.client.test_consumer_buffer import Raw as RawRecord
 
 FIRST, END = 3, 90
 
@@ -59,7 +59,7 @@ def test_records_of_a_partition_that_is_lost_while_they_are_gathered_are_dropped
     class Racing(Raw):
         def consume(self, limit: int, timeout: float) -> list[Any]:
             consumer._revoked(None, [RawPartition("t", 0)])
-            return [RawMessage(topic="t", partition=partition, offset=7) for partition in (0, 1)]
+            return [RawRecord(partition, 7) for partition in (0, 1)]
 
         def close(self) -> None:
             """It was never open."""
