@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -74,12 +75,18 @@ def _tell(done: Run) -> None:
     print(f"{done.workload:22} {done.system:14} {report.line(done.figures)}", file=sys.stderr, flush=True)
 
 
+def _stop(signal_number: int, frame: object) -> None:
+    """Leave by way of an exception, so that the servers are stopped as well."""
+    raise SystemExit(128 + signal_number)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _arguments(argv)
     if arguments.what == "list" or not set(arguments.names) <= set(BY_NAME):
         for workload in WORKLOADS:
             print(f"{workload.name:24}{workload.title}")
         return 0 if arguments.what == "list" else 2
+    signal.signal(signal.SIGTERM, _stop)
     try:
         runs = run(_plan(arguments), done=_tell)
     except DriverError as error:

@@ -87,7 +87,17 @@ def table(runs: Sequence[Run]) -> str:
     for workload, figures in summary.items():
         cells = [line(figures[system]) if system in figures else "" for system in systems]
         lines.append(f"| {BY_NAME[workload].title} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, *_ratios(summary), *_missed_goals(summary)])
+    return "\n".join([*lines, *_ratios(summary), *_missed_goals(summary), *_load_warning(runs)])
+
+
+def _load_warning(runs: Sequence[Run]) -> list[str]:
+    highest, cores = max((run.load for run in runs), default=0.0), os.cpu_count() or 1
+    if highest <= 2 * cores:
+        return []
+    return [
+        "",
+        f"The load average was up to {highest:.1f} on {cores} cores: rates and latencies are not to be trusted.",
+    ]
 
 
 def _ratios(summary: dict[str, dict[str, Measured]]) -> list[str]:
@@ -125,7 +135,13 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
         "kafka_version": apache_kafka.VERSION,
         "median": medians(runs),
         "runs": [
-            {"workload": run.workload, "system": run.system, "repetition": run.repetition, **run.figures}
+            {
+                "workload": run.workload,
+                "system": run.system,
+                "repetition": run.repetition,
+                "load": run.load,
+                **run.figures,
+            }
             for run in runs
         ],
     }

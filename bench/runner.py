@@ -31,6 +31,8 @@ class Run:
     system: str
     repetition: int
     figures: Measured
+    load: float = 0.0
+    """The load average when it began: what else the machine was doing, and the run before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +60,11 @@ def run(plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
         for repetition in range(plan.repetitions):
             for name in plan.workloads:
                 for server in _rotated(servers, repetition):
+                    load = os.getloadavg()[0]
                     figures = _measure(BY_NAME[name], server, plan)
-                    runs.append(Run(workload=name, system=server.name, repetition=repetition, figures=figures))
+                    runs.append(
+                        Run(workload=name, system=server.name, repetition=repetition, figures=figures, load=load)
+                    )
                     done(runs[-1])
         return runs
 

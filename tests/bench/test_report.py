@@ -37,6 +37,13 @@ def test_ratios_compare_brokers_that_promise_the_same() -> None:
     assert "| 200 producers, one record at a time | 10.00 | 0.10 | 1.00 |" in told
 
 
+def test_a_busy_machine_is_told() -> None:
+    busy = Run(workload="memory", system="ottla", repetition=0, figures={"broker_rss_mb": 50.0}, load=500.0)
+
+    assert "load average was up to 500.0" in table([busy])
+    assert "load average" not in table([_run("ottla", 60_000, 15)])
+
+
 def test_missed_goals_are_named_with_figure_and_bound() -> None:
     assert missed("ottla", "produce_200conn", {"rate": 60_000, "p99_ms": 5, "broker_cpu_us": 15}) == []
     assert missed("ottla", "produce_200conn", {"rate": 40_000, "p99_ms": 5, "broker_cpu_us": 25}) == [
