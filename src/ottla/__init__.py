@@ -94,8 +94,8 @@ __all__ = [
     "RecordMetadata",
     "ResourceType",
     "TopicPartition",
-    "open",
 ]
+"""What `from ottla import *` gives. Not `open`, which would hide Python's own: it is `ottla.open`."""
 
 
 def __getattr__(name: str) -> object:
@@ -109,4 +109,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "open"})

@@ -35,6 +35,12 @@ def test_every_public_name_can_be_had() -> None:
     assert set(ottla.__all__) <= set(dir(ottla))
 
 
+def test_a_star_import_does_not_hide_pythons_own_open() -> None:
+    assert callable(ottla.open)
+    assert "open" not in ottla.__all__
+    assert "open" in dir(ottla)
+
+
 def test_a_name_that_is_not_there_is_missed_as_usual() -> None:
     assert not hasattr(ottla, "Kafka")
 
