@@ -22,6 +22,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from ottla.testing.disk import CrashingDisk, Fault, Operation
+from ottla.testing.disk_model import NOTHING_UNSYNCED
 from tests.node_rig import NodeRig, with_node, with_node_that_dies
 
 
@@ -255,3 +256,20 @@ def test_the_cluster_keeps_its_id_and_topics_theirs() -> None:
 
     with_node(note, disk=with_node(note))
     assert ids[0] == ids[1]
+
+
+def test_what_a_failed_sync_left_in_the_page_cache_alone_is_written_again_by_the_next_start() -> None:
+    """The process is started again, the machine is not, so everything seems to be there; then the power goes."""
+
+    async def before(rig: NodeRig) -> None:
+        await rig.create("t")
+        await rig.produce("t", b"acknowledged")
+        rig.disk.faults.append(Fault(operation=Operation.SYNC, path_contains="t-0", times=1))
+
+    async def after(rig: NodeRig) -> None:
+        assert await rig.values("t") == [b"acknowledged"]
+
+    disk = CrashingDisk()
+    with pytest.raises(DiskFailedError):
+        with_node(before, disk=disk)
+    with_node(after, disk=with_node_that_dies(after, disk=disk).crash(NOTHING_UNSYNCED))

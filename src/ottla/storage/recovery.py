@@ -1,9 +1,9 @@
 """Making the logs what they were before a crash: the journal is replayed over what the segments hold.
 
 For each log the journal's entries are folded into a `History`: which batches it must have from which offset on, and
-where it ends. Then the log is opened and brought in line with it. Batches that the segments hold already are left as
-they are; where the two differ, the journal is right. What the segments hold beyond is cut off: it belongs to a commit
-that was not acknowledged. So the result depends on the journal alone, and recovering again gives the same.
+where it ends. Then the log is opened and brought in line with it. Batches that the segments hold already stay as they
+are, written once more; where the two differ, the journal is right. What the segments hold beyond is cut off: it belongs
+to a commit that was not acknowledged. So the result depends on the journal alone, and recovering again gives the same.
 
 If a part of the journal that had been synced can't be read any more, that is different: what is missing there may be
 in the segments, so everything in them that is intact is kept, and the report says so.
@@ -21,6 +21,7 @@ from ottla.storage.journal_format import Kind
 if TYPE_CHECKING:
     from ottla.storage.journal_reader import JournalReader, LoggedEntry
     from ottla.storage.log import Log
+    from ottla.storage.segment import Segment
     from ottla.types import TopicId
 
 _WRITE_BYTES = 4 << 20
@@ -153,6 +154,7 @@ class LogRecovery:
             self._replay(entry, upto)
         log.write_pending()
         self._cut_surplus()
+        self._write_again()
         if start_offset > log.end_offset:
             log.truncate_fully_and_start_at(start_offset)
         else:
@@ -182,6 +184,23 @@ class LogRecovery:
         if log.pending_bytes > _WRITE_BYTES:
             log.write_pending()
 
+    def _write_again(self) -> None:
+        """Write what the segments hold of the journal's records once more, byte for byte.
+
+        They may show what is not on the disk: after a sync that failed Linux takes the pages for clean, and no later
+        sync writes them. If the process was started again without the machine, only bytes that are written anew are
+        sure to be covered by the sync that makes the journal void.
+        """
+        if not self._history.appends:
+            return
+        log, low = self._log, self._history.appends[0][0].offset
+        following = [*(segment.base_offset for segment in log.segments[1:]), _NO_CUT]
+        for segment, next_offset in zip(log.segments, following, strict=True):
+            if next_offset > low and segment.size_bytes:
+                start = segment.locate(low, segment.written) if low > segment.base_offset else 0
+                if start is not None:
+                    _rewrite(segment, start)
+
     def _cut_surplus(self) -> None:
         log = self._log
         if self._end is None or self._reader.hides_entries or log.end_offset <= self._end:
@@ -189,6 +208,14 @@ class LogRecovery:
         before = log.size_bytes
         log.truncate_to(self._end)
         self._report.bytes_cut += before - log.size_bytes
+
+
+def _rewrite(segment: Segment, position: int) -> None:
+    file = segment.file()
+    while position < segment.written:
+        piece = file.pread(min(_WRITE_BYTES, segment.written - position), position)
+        position += file.pwritev([piece], position)
+    segment.unsynced = True
 
 
 def _below(data: bytes, upto: int) -> bytes:
