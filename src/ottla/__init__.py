@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from ottla.client.errors import ClientError
     from ottla.client.message import Message
     from ottla.client.producer import Producer
-    from ottla.client.queue import Enqueued, Queue
-    from ottla.client.queue import open_queue as open  # noqa: A004 (the public name is ottla.open)
+    from ottla.client.queue import Enqueued, Queue, open_queue
     from ottla.client.queue_consumer import QueueConsumer, QueueMessage
     from ottla.client.queue_target import QueueMode
     from ottla.client.settings import (
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     )
     from ottla.errors import ErrorCode, OttlaError
     from ottla.types import TopicPartition
+
+    open = open_queue  # noqa: A001  # as `ottla.open` it hides nothing
 
 _HOMES = {
     "AckMode": "ottla.client.settings",
