@@ -5,8 +5,9 @@ import errno
 
 import pytest
 
-from ottla.config import Durability, JournalConfig
+from ottla.config import Durability, GroupConfig, JournalConfig, LogConfig
 from ottla.errors import ConfigError, DiskFailedError, ErrorCode
+from ottla.groups.routing import partition_for_group
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -21,6 +22,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from ottla.protocol.records import MAGIC_AT
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import NOTHING_UNSYNCED
 from tests.node_rig import NodeRig, with_node, with_node_that_dies
@@ -273,3 +275,27 @@ def test_what_a_failed_sync_left_in_the_page_cache_alone_is_written_again_by_the
     with pytest.raises(DiskFailedError):
         with_node(before, disk=disk)
     with_node(after, disk=with_node_that_dies(after, disk=disk).crash(NOTHING_UNSYNCED))
+
+
+def test_damage_in_one_partition_of_offsets_leaves_the_groups_of_the_others_alone() -> None:
+    hurt, whole = "g1", "g0"
+    assert [partition_for_group(group, 2) for group in (hurt, whole)] == [0, 1]
+
+    async def before(rig: NodeRig) -> None:
+        await rig.create("t")
+        for group in (hurt, hurt, hurt, whole):
+            await commit_offset(rig, group, "t", 7)
+
+    async def after(rig: NodeRig) -> None:
+        assert await committed_offset(rig, whole, "t") == 7
+        wanted = OffsetFetchRequestGroup(group_id=hurt)
+        answer = await rig.ask(OffsetFetchRequest(groups=[wanted]), 8)
+        assert answer.groups[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    settings = {
+        "groups": GroupConfig(offsets_topic_num_partitions=2),
+        "log": LogConfig(index_interval_bytes=0),  # a clean start looks at the end of a log only
+    }
+    disk = with_node(before, **settings)
+    disk.flip_bit("__consumer_offsets-0/00000000000000000000.log", MAGIC_AT * 8)
+    with_node(after, disk=disk, **settings)

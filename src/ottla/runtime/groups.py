@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.errors import BrokerError, ErrorCode
+from ottla.errors import BrokerError, ErrorCode, ProtocolError
 from ottla.groups.log_format import decode_record, encode_record
 from ottla.groups.routing import partition_for_group
 from ottla.groups.shard import GroupShard
@@ -57,6 +57,8 @@ class GroupCoordinators:
         self._random = random
         self._ready: dict[int, Coordinator] = {}
         self._loading: set[int] = set()
+        self._damaged: set[int] = set()
+        """Partitions whose records can't be read: their groups have no coordinator."""
         self._task: asyncio.Task[None] | None = None
 
     # What handlers call.
@@ -86,6 +88,8 @@ class GroupCoordinators:
             return ready
         if index in self._loading:
             raise BrokerError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        if index in self._damaged:
+            raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{CONSUMER_OFFSETS}-{index} is damaged")
         coordinator = self._ready[index] = self._new(index)
         return coordinator
 
@@ -126,15 +130,22 @@ class GroupCoordinators:
     async def _load_all(self) -> None:
         while self._loading:
             index = min(self._loading)
-            coordinator = self._new(index)
-            count = 0
-            for records in coordinator.load():
-                count += records
-                await asyncio.sleep(0)
-            self._ready[index] = coordinator
+            try:
+                await self._load(index)
+            except (BrokerError, ProtocolError) as error:
+                log.error("the groups of %s-%d are not served: %s", CONSUMER_OFFSETS, index, error)
+                self._damaged.add(index)
             self._loading.discard(index)
-            if count:
-                log.info("loaded the groups of %s-%d from %d records", CONSUMER_OFFSETS, index, count)
+
+    async def _load(self, index: int) -> None:
+        coordinator = self._new(index)
+        count = 0
+        for records in coordinator.load():
+            count += records
+            await asyncio.sleep(0)
+        self._ready[index] = coordinator
+        if count:
+            log.info("loaded the groups of %s-%d from %d records", CONSUMER_OFFSETS, index, count)
 
     def topics_deleted(self, topics: Iterable[str]) -> None:
         """Forget the offsets of topics that are gone."""
