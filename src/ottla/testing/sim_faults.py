@@ -28,8 +28,12 @@ class Faults:
     """The process dies, the machine does not: nothing that was written is lost."""
     power_loss: float = 0
     """What was not synced is lost, torn or mixed up."""
+    crash_while_starting: float = 0
+    """How likely a start ends in another crash, in the middle of recovery: a probability."""
     restart: float = 0
     """In good order."""
+    lost_client: float = 0
+    """A client process dies, and another one takes its place."""
     cut: float = 0
     """A client can't reach a node, or is not reached by it, or both, for a while."""
     reset: float = 0
@@ -50,31 +54,41 @@ class Faults:
     def all(cls) -> Faults:
         return cls(
             kill=2, power_loss=5, restart=1, cut=2, reset=2, slow_network=1, slow_disk=2, full_disk=1, failed_sync=1,
-            clock_jump=1,
+            clock_jump=1, lost_client=1, crash_while_starting=0.2,
         )  # fmt: skip
 
     @classmethod
     def crashes(cls) -> Faults:
-        return cls(kill=1, power_loss=4, slow_disk=1, reset=1, pause_s_max=2.0)
+        return cls(kill=1, power_loss=4, slow_disk=1, reset=1, crash_while_starting=0.2, pause_s_max=2.0)
 
 
 class FaultInjector:
     """Does one thing after another until it is told to stop; everything but a crash passes by itself."""
 
     def __init__(
-        self, world: World, network: Network, faults: Faults, *, nodes: Sequence[SimulatedNode], clients: Sequence[str]
+        self,
+        world: World,
+        network: Network,
+        faults: Faults,
+        *,
+        nodes: Sequence[SimulatedNode],
+        clients: Callable[[], list[str]],
+        replace_client: Callable[[str], None],
     ) -> None:
+        """`clients` are the machines that nodes can be cut off from, `replace_client` kills what runs on one."""
         self._world = world
         self._network = network
         self._faults = faults
         self._nodes = nodes
         self._clients = clients
+        self._replace_client = replace_client
         self._dice = world.dice("faults")
         self._is_over = False
         self._kinds: dict[Callable[[SimulatedNode], None], float] = {
             self._kill: faults.kill,
             self._power_loss: faults.power_loss,
             self._restart: faults.restart,
+            self._lost_client: faults.lost_client,
             self._cut: faults.cut,
             self._reset: faults.reset,
             self._slow_network: faults.slow_network,
@@ -87,6 +101,8 @@ class FaultInjector:
     def start(self) -> None:
         if any(self._kinds.values()):
             self._next_soon()
+        for node in self._nodes:
+            node.crash_while_starting = self._faults.crash_while_starting
 
     def stop(self) -> None:
         """Mend everything, and start again what can't be mended."""
@@ -95,6 +111,7 @@ class FaultInjector:
         self._network.heal()
         for node in self._nodes:
             self._mend_disk(node)
+            node.crash_while_starting = 0.0
             node.machine.crash_at_operation(None)
             if node.has_failed:
                 node.machine.crash(power=False)
@@ -129,8 +146,11 @@ class FaultInjector:
     def _restart(self, node: SimulatedNode) -> None:
         node.restart_in_order()
 
+    def _lost_client(self, _node: SimulatedNode) -> None:
+        self._replace_client(self._dice.choice(self._clients()))
+
     def _cut(self, node: SimulatedNode) -> None:
-        client, host = self._dice.choice(self._clients), node.machine.name
+        client, host = self._dice.choice(self._clients()), node.machine.name
         ways = self._dice.choice((((client, host),), ((host, client),), ((client, host), (host, client))))
         for source, target in ways:
             self._network.cut(source, target)

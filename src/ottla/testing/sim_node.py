@@ -23,6 +23,8 @@ class SimulatedNode:
         self.node: Node | None = None
         self.is_serving = False
         self.starts = 0
+        self.crash_while_starting = 0.0
+        """How likely that is."""
         self._dice = machine.world.dice(f"supervisor {machine.name}")
         machine.on_death = self._died
 
@@ -42,6 +44,8 @@ class SimulatedNode:
         loop = machine.boot()
         self.starts += 1
         machine.world.note(machine.name, "starts")
+        if self.crash_while_starting and self._dice.random() < self.crash_while_starting:
+            machine.crash_at_operation(self._dice.randint(1, 60), power=self._dice.random() < 0.5)
         self.node = Node(
             self.config,
             loop=loop,

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ __all__ = ["Faults", "SimulatedCluster", "SimulationFailedError", "Workload", "c
 
 PORT = 9092
 TOPIC = "orders"
+GROUP = "billing"
 REPLICAS_MAX = 3
 SETTLE_S = 180.0
 """Virtual time in which everything must be answered once the faults are over."""
@@ -44,6 +45,10 @@ TRACE_LINES_SHOWN = 60
 ALWAYS_INLINE_US = 1 << 40
 """A bound that no commit exceeds: the loop does them all. How long a commit really takes must decide nothing here."""
 ALWAYS_IN_THREAD_US = 0
+
+
+Job = Callable[[], Awaitable[None]]
+Jobs = Callable[[SimClient], list[Job]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +84,8 @@ class SimulatedCluster:
         self._faults = faults or Faults.none()
         self.nodes = [self._node(number) for number in range(1, nodes + 1)]
         self.clients: list[SimClient] = []
+        self._jobs: dict[str, Jobs] = {}
+        """What the clients that live are there for."""
 
     def __enter__(self) -> SimulatedCluster:
         self._log_level = logging.root.manager.disable
@@ -122,7 +129,8 @@ class SimulatedCluster:
             self.network,
             self._faults,
             nodes=self.nodes,
-            clients=[client.name for client in self.clients],
+            clients=lambda: list(self._jobs),
+            replace_client=self._replace,
         )
         injector.start()
         self.world.run_for(virtual_seconds)
@@ -143,15 +151,34 @@ class SimulatedCluster:
 
     def _start_clients(self, workload: Workload) -> None:
         partitions = [TopicPartition(TOPIC, index) for index in range(workload.partitions)]
+
+        def produce(client: SimClient) -> list[Job]:
+            return [PartitionProducer(client, partition).run for partition in partitions]
+
+        def consume(client: SimClient) -> list[Job]:
+            return [SimReader(client, client.name, dict.fromkeys(partitions, 0)).run]
+
+        def take_part(client: SimClient) -> list[Job]:
+            return [GroupMember(client, GROUP, TOPIC, workload.partitions).run]
+
         for number in range(workload.producers):
-            producer = self.client(f"producer-{number}")
-            producer.start(*(PartitionProducer(producer, partition).run for partition in partitions))
+            self._employ(f"producer-{number}", produce)
         for number in range(workload.consumers):
-            consumer = self.client(f"consumer-{number}")
-            consumer.start(SimReader(consumer, consumer.name, dict.fromkeys(partitions, 0)).run)
+            self._employ(f"consumer-{number}", consume)
         for number in range(workload.members):
-            member = self.client(f"member-{number}")
-            member.start(GroupMember(member, "group", TOPIC, workload.partitions).run)
+            self._employ(f"member-{number}", take_part)
+
+    def _employ(self, name: str, jobs: Jobs) -> None:
+        self._jobs[name] = jobs
+        client = self.client(name)
+        client.start(*jobs(client))
+
+    def _replace(self, name: str) -> None:
+        """The client's process dies, and one like it starts on another machine."""
+        for client in self.clients:
+            if client.name == name:
+                client.kill()
+        self._employ(f"{name}+", self._jobs.pop(name))
 
     def _let_finish(self, clients: list[SimClient], who: str) -> None:
         for client in clients:
@@ -161,7 +188,7 @@ class SimulatedCluster:
     def _look(self, workload: Workload) -> None:
         """Read everything from the beginning, with a client that knows nothing."""
         partitions = [TopicPartition(TOPIC, index) for index in range(workload.partitions)]
-        groups = ["group"] if workload.members else []
+        groups = [GROUP] if workload.members else []
         auditor = self.client("auditor")
         auditor.start(lambda: read_everything(auditor, partitions, groups))
         self._until(lambda: auditor.is_done, "reading everything")
