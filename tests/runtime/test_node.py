@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from typing import Any
 
 import pytest
 
@@ -292,7 +293,7 @@ def test_damage_in_one_partition_of_offsets_leaves_the_groups_of_the_others_alon
         answer = await rig.ask(OffsetFetchRequest(groups=[wanted]), 8)
         assert answer.groups[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    settings = {
+    settings: dict[str, Any] = {
         "groups": GroupConfig(offsets_topic_num_partitions=2),
         "log": LogConfig(index_interval_bytes=0),  # a clean start looks at the end of a log only
     }

@@ -6,6 +6,7 @@ from ottla.testing.checkers import (
     Checker,
     CommittedOffsetsSurvive,
     MonotonicHighWatermark,
+    NoAnomalies,
     NoDuplicates,
     NoLostWrites,
     NoVanishedReads,
@@ -20,7 +21,9 @@ from tests.simulation.planted_bugs import (
     serve_beyond_the_high_watermark,
 )
 
-SEEDS_MAX = 12
+SEEDS_MAX = 24
+CROWD = Workload(producers=4, partitions=1, consumers=4, members=2)
+"""Many on one partition: what was wrongly shown is soon missed by somebody."""
 
 Rules = tuple[type[Checker], ...]
 
@@ -29,7 +32,7 @@ Rules = tuple[type[Checker], ...]
     ("bug", "rules"),
     [
         (acknowledge_before_the_sync, (NoLostWrites,)),
-        (serve_beyond_the_high_watermark, (MonotonicHighWatermark, NoVanishedReads, SameOffsets)),
+        (serve_beyond_the_high_watermark, (MonotonicHighWatermark, NoVanishedReads, SameOffsets, NoAnomalies)),
         (forget_producers, (NoDuplicates,)),
         (answer_groups_before_the_sync, (CommittedOffsetsSurvive,)),
     ],
@@ -41,7 +44,7 @@ def test_a_planted_bug_is_found(bug: Bug, rules: Rules, monkeypatch: pytest.Monk
 
 def breaks(rules: Rules, seed: int) -> bool:
     try:
-        simulate(seed, Workload(), *rules, faults=Faults.crashes(), virtual_seconds=15)
+        simulate(seed, CROWD, *rules, faults=Faults.crashes(), virtual_seconds=15)
     except SimulationFailedError as found:
         names = {rule.__name__ for rule in rules}
         return any(violation.rule in names for violation in found.violations)

@@ -59,7 +59,7 @@ class Faults:
 
     @classmethod
     def crashes(cls) -> Faults:
-        return cls(kill=1, power_loss=4, slow_disk=1, reset=1, crash_while_starting=0.2, pause_s_max=2.0)
+        return cls(kill=1, power_loss=4, slow_disk=4, reset=1, crash_while_starting=0.2, pause_s_max=2.0)
 
 
 class FaultInjector:
