@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
+SEEDS   ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-quick crash fuzz clean
+.PHONY: help install run test lint types imports unit interop bench bench-quick crash simulate clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,8 +41,12 @@ interop: install  ## Kafka's own tools and dump-log against a node (needs Java a
 	$(BIN)/python -m tests.interop.kafka_tools
 	$(BIN)/pytest -m interop tests/interop
 
-crash: install  ## kill -9 in a long loop, with a producer that remembers what was acknowledged
+crash: install  ## kill -9 in a long loop, and the disk that crashes anywhere, twenty times as long as in make test
 	$(BIN)/pytest -m long tests/robustness
+	OTTLA_CRASH_RUNS=20 $(BIN)/pytest -n $(WORKERS) tests/storage/test_crash.py
+
+simulate: install  ## whole nodes in virtual time under faults: make simulate SEEDS=1000
+	SEEDS=$(SEEDS) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/simulation/test_no_loss.py
 
 bench: install  ## all benchmarks, beside Apache Kafka where Java and Maven are there (about an hour)
 	$(BIN)/python -m bench full --json bench/build/full.json
