@@ -1,0 +1,125 @@
+"""A node that follows: it takes what the leader sends, and doubts the leader when it hears nothing for too long.
+
+A voter in doubt campaigns. Any other node, an observer, asks the voters that it knows of to be sent the log.
+"""
+
+from __future__ import annotations
+
+from ottla.raft.core import Core, Next
+from ottla.raft.messages import (
+    Append,
+    AppendRejected,
+    AppendReply,
+    Heartbeat,
+    HeartbeatReply,
+    InstallSnapshot,
+    Message,
+    ReadReply,
+    TimeoutNow,
+)
+from ottla.raft.ready import ReadResult
+
+OBSERVER_PATIENCE = 2
+"""Observers get fewer heartbeats than voters, and wait this much longer for one."""
+
+
+class Follower:
+    __slots__ = ("_core", "_ticks_to_attach")
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._ticks_to_attach = 0
+
+    def begin(self) -> Next | None:
+        self._core.rest()
+        return None
+
+    def step(self, message: Message) -> Next | None:
+        core = self._core
+        match message:
+            case Append():
+                core.follow(message.sender)
+                self._append(message)
+            case Heartbeat():
+                core.follow(message.sender)
+                core.log.commit_to(message.commit)
+                reply = HeartbeatReply(sender=core.node_id, term=core.term, round=message.round)
+                core.send(message.sender, reply)
+            case InstallSnapshot():
+                core.follow(message.sender)
+                self._install(message)
+            case TimeoutNow():
+                return Next.TRANSFER_CANDIDATE if core.may_campaign else None
+            case ReadReply():
+                core.read_results.append(ReadResult(read_id=message.read_id, index=message.index))
+        return None
+
+    # The log
+
+    def _append(self, message: Append) -> None:
+        log = self._core.log
+        if message.previous.index < log.commit:
+            self._acknowledge(message.sender, log.commit)  # an old message: what it brings is here
+        elif log.matches(message.previous):
+            log.merge(message.entries)
+            last_new = message.previous.index + len(message.entries)
+            log.commit_to(min(message.commit, last_new))
+            self._acknowledge(message.sender, last_new)
+        else:
+            self._reject(message)
+
+    def _acknowledge(self, leader: int, match_index: int) -> None:
+        core = self._core
+        core.send(leader, AppendReply(sender=core.node_id, term=core.term, match_index=match_index))
+
+    def _reject(self, message: Append) -> None:
+        core = self._core
+        rejected = AppendRejected(
+            sender=core.node_id,
+            term=core.term,
+            rejected_index=message.previous.index,
+            hint=core.log.last_agreeable(message.previous),
+        )
+        core.send(message.sender, rejected)
+
+    def _install(self, message: InstallSnapshot) -> None:
+        log, snapshot = self._core.log, message.snapshot
+        if snapshot.last.index > log.commit:
+            if log.matches(snapshot.last):
+                log.commit_to(snapshot.last.index)  # the entries are here: they need not be thrown away
+            else:
+                log.restore(snapshot)
+        self._acknowledge(message.sender, log.commit)
+
+    # Time
+
+    def tick(self) -> Next | None:
+        core = self._core
+        core.ticks_of_silence += 1
+        if not core.may_campaign:
+            self._seek_leader()
+        elif core.ticks_of_silence >= core.election_timeout_ticks or core.log.voters.ids == (core.node_id,):
+            return Next.PRE_CANDIDATE
+        return None
+
+    def _seek_leader(self) -> None:
+        core = self._core
+        if core.leader_id is not None:
+            if core.ticks_of_silence < core.election_timeout_ticks * OBSERVER_PATIENCE:
+                return
+            core.leader_id = None
+            self._ticks_to_attach = 0
+        if self._ticks_to_attach > 0:
+            self._ticks_to_attach -= 1
+            return
+        self._ticks_to_attach = core.election_timeout_ticks
+        core.seek_leader()
+
+    def before_ready(self) -> Next | None:
+        return None
+
+    def written(self) -> Next | None:
+        return None
+
+    def end(self) -> None:
+        """Nobody waits for a follower."""

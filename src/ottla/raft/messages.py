@@ -1,0 +1,118 @@
+"""What nodes say to each other. Plain values: `wire` has their bytes.
+
+Every message may be lost, delayed, doubled or overtaken by a later one. One that belongs to an older term than its
+receiver's is answered only where that helps the sender to learn the newer term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ottla.raft.entry import Entry, EntryId, Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    sender: int
+    term: int
+    """The sender's term, but for pre-votes: they are for the term after the candidate's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest(Message):
+    """A candidate asks for a vote (paper, 5.2), or whether it would get one (`pre_vote`; dissertation, 9.6)."""
+
+    last: EntryId
+    pre_vote: bool = False
+    by_transfer: bool = False
+    """The leader asked for this election, so having heard from it lately is no reason to refuse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteReply(Message):
+    granted: bool
+    pre_vote: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append(Message):
+    """The leader sends entries that follow `previous`, and says how far the log is committed (paper, 5.3)."""
+
+    previous: EntryId
+    commit: int
+    entries: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendReply(Message):
+    """The sender's disk holds the leader's log up to `match_index`."""
+
+    match_index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendRejected(Message):
+    """There is no such entry here as `previous`. The two logs may agree at `hint` or before it, and nowhere after."""
+
+    rejected_index: int
+    hint: EntryId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat(Message):
+    """The leader is there. A reply to `round` proves that it still was after the round had begun."""
+
+    commit: int
+    """No more than what the receiver has acknowledged: a heartbeat says nothing about its log."""
+    round: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReply(Message):
+    round: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallSnapshot(Message):
+    """The receiver needs entries that the leader no longer has, and gets a snapshot instead (paper, 7).
+
+    The state itself travels beside this message: the runtime gives the message to `step` when it has all of it.
+    """
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutNow(Message):
+    """The leader wants the receiver to take over, at once (dissertation, 3.10)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attach(Message):
+    """A node that is not a voter wants to follow the log. Whoever is the leader sends it what is committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest(Message):
+    """A follower asks how far it must have applied the log to serve a read (dissertation, 6.4)."""
+
+    read_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadReply(Message):
+    read_id: int
+    index: int
+
+
+FromLeader = Append | Heartbeat | InstallSnapshot | TimeoutNow
+"""Only the leader of their term sends these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A message and the node that it is for."""
+
+    to: int
+    message: Message
