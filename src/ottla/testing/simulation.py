@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from random import Random
     from types import TracebackType
 
-__all__ = ["Faults", "SimulatedCluster", "SimulationFailedError", "Workload", "check", "simulate"]
+__all__ = ["TOPIC", "Faults", "SimulatedCluster", "SimulationFailedError", "Workload", "check", "simulate"]
 
 PORT = 9092
 TOPIC = "orders"
