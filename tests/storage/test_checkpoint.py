@@ -4,11 +4,11 @@ import pytest
 
 from ottla.errors import BrokerError
 from ottla.storage.checkpoint import LOGS_PER_SLICE
-from ottla.storage.checkpoints import read_log_offsets
+from ottla.storage.checkpoints import LOG_OFFSETS, KnownOffsets
 from ottla.storage.journal_reader import JournalReader
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import NOTHING_UNSYNCED
-from ottla.types import TopicPartition
+from ottla.types import TopicPartition, topic_id_text
 
 from .helpers_journal import CONFIG, IDS, A, B, append, begin_checkpoint, commit, log_of, run_all, small_batch, start
 
@@ -23,7 +23,7 @@ def test_after_a_checkpoint_the_segments_hold_everything_and_the_journal_is_not_
     after = disk.crash(NOTHING_UNSYNCED)
     assert [entry.topic_id for entry in JournalReader(after).entries()] == [IDS[B]]
     assert log_of(start(after), A).end_offset == 3
-    assert read_log_offsets(disk)[IDS[A], 0].recovery_point == 3
+    assert KnownOffsets.read(disk).of(IDS[A], 0).recovery_point == 3
 
 
 def test_what_is_committed_while_it_runs_is_still_in_the_journal_afterwards() -> None:
@@ -91,7 +91,7 @@ def test_a_log_that_is_deleted_meanwhile_is_left_out() -> None:
     manager.delete(A, IDS[A])
     run_all(job)
 
-    assert list(read_log_offsets(disk)) == [(IDS[B], 0)]
+    assert disk.open(LOG_OFFSETS).pread(200, 0) == f"0\n1\n{topic_id_text(IDS[B])} 0 1 0\n".encode()
 
 
 def test_the_name_of_a_deleted_log_is_not_free_while_its_files_are_synced() -> None:

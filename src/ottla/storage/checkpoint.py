@@ -11,8 +11,8 @@ All jobs have the same shape: `run` in a thread, then `finish` in the loop, whic
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ottla.errors import DiskFailedError
 from ottla.storage.group_commit import REFUSALS
@@ -28,6 +28,10 @@ LOGS_PER_SLICE = 32
 """Taking the dirty files of a log costs the loop some 20 µs."""
 
 
+Files: TypeAlias = "Callable[[Iterable[Log]], list[Syncable]]"
+"""What must be written, once these logs are synced, before the journal may forget them."""
+
+
 class Job(Protocol):
     """Something to be done off the event loop."""
 
@@ -41,7 +45,7 @@ class Job(Protocol):
 class Checkpoint:
     """Made by `begin_checkpoint`; then `run` and `finish` in turns, until `finish` returns None."""
 
-    def __init__(self, group: GroupCommit, files: Callable[[], list[Syncable]]) -> None:
+    def __init__(self, group: GroupCommit, files: Files) -> None:
         self._group = group
         self._files = files
         in_flight = group.in_flight
@@ -50,6 +54,7 @@ class Checkpoint:
         self._upto_sequence = blocks[0].sequence if blocks else group.journal.next_sequence
         self._logs = dict.fromkeys(group.unsynced)
         """Those still to come."""
+        self._done: dict[Log, None] = {}
         self._offsets: dict[Log, int] = {}
         """Those of this slice, and how far they will be synced."""
         self._targets, group.left_over = group.left_over, []
@@ -66,6 +71,7 @@ class Checkpoint:
     def forget(self, log: Log) -> None:
         """`log` was deleted meanwhile."""
         self._logs.pop(log, None)
+        self._done.pop(log, None)
         self._offsets.pop(log, None)
 
     def is_syncing(self, log: Log) -> bool:
@@ -118,7 +124,7 @@ class Checkpoint:
                 self._take_logs()
             else:
                 self._is_last = True
-                self._targets += [(None, file) for file in self._files()]
+                self._targets += [(None, file) for file in self._files(self._done)]
         except OSError as error:
             self._give_up(error)
             return None
@@ -129,6 +135,7 @@ class Checkpoint:
             self._offsets[log] = log.written_offset
             self._targets += [(log, target) for target in log.take_dirty_files()]
             del self._logs[log]
+            self._done[log] = None
 
     def _give_up(self, error: OSError) -> None:
         """No room for an index or a checkpoint file: try again later. A failed sync of records is another matter."""
@@ -149,10 +156,8 @@ class Checkpoint:
         self._group.look_for_quiet()
 
 
-def begin_checkpoint(group: GroupCommit, files: Callable[[], list[Syncable]]) -> Checkpoint | None:
-    """Everything committed so far. `files` gives, once all logs are synced, what must be written before the journal may
-    forget them. None if one is under way, or the disk refuses or has failed.
-    """
+def begin_checkpoint(group: GroupCommit, files: Files) -> Checkpoint | None:
+    """Everything committed so far. None if one is under way, or the disk refuses or has failed."""
     if group.checkpoint is not None or group.failure is not None:
         return None
     group.checkpoint = Checkpoint(group, files)

@@ -16,24 +16,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import CorruptLogError
 from ottla.storage.journal import Resume
 from ottla.storage.pending import ReplaceFile
-from ottla.types import TopicId, TopicPartition, topic_id_from_text, topic_id_text
+from ottla.types import topic_id_text
 
 if TYPE_CHECKING:
     from ottla.ports import Disk
+    from ottla.types import TopicId, TopicPartition
 
 LOG_OFFSETS = "log-offsets-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _VERSION = "0"
-
-LogKey: TypeAlias = tuple[TopicId, int]
-"""A log, by topic id and partition."""
 
 
 class LogOffsets(NamedTuple):
@@ -44,40 +42,69 @@ class LogOffsets(NamedTuple):
 NOTHING_KNOWN = LogOffsets()
 
 
-def read_log_offsets(disk: Disk) -> dict[LogKey, LogOffsets]:
-    """What the file says; nothing if it is missing. CorruptLogError if it is not such a file."""
-    try:
-        lines = _read(disk, LOG_OFFSETS).decode("ascii", "replace").splitlines()
-    except FileNotFoundError:
-        return {}
-    try:
-        if lines[0] != _VERSION or int(lines[1]) != len(lines) - 2:
-            raise ValueError
-        return dict(_parse_line(line) for line in lines[2:])
-    except (ValueError, IndexError):
-        raise CorruptLogError(f"{LOG_OFFSETS} is not a checkpoint file") from None
+class KnownOffsets:
+    """What is known of each log, kept as lines of the file: there may be thousands, and most of them never change."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, str] = {}
+
+    @classmethod
+    def read(cls, disk: Disk) -> KnownOffsets:
+        """What the file says; nothing if it is missing. CorruptLogError if it is not such a file."""
+        known = cls()
+        try:
+            lines = _read(disk, LOG_OFFSETS).decode("ascii", "replace").splitlines()
+        except FileNotFoundError:
+            return known
+        try:
+            if lines[0] != _VERSION or int(lines[1]) != len(lines) - 2:
+                raise ValueError
+            for line in lines[2:]:
+                log, recovery_point, start_offset = line.rsplit(" ", 2)
+                if not (recovery_point.isdigit() and start_offset.isdigit()):
+                    raise ValueError
+                known._lines[log] = line
+        except (ValueError, IndexError):
+            raise CorruptLogError(f"{LOG_OFFSETS} is not a checkpoint file") from None
+        return known
+
+    def of(self, topic_id: TopicId, partition: int) -> LogOffsets:
+        line = self._lines.get(_log(topic_id, partition))
+        if line is None:
+            return NOTHING_KNOWN
+        _, recovery_point, start_offset = line.rsplit(" ", 2)
+        return LogOffsets(int(recovery_point), int(start_offset))
+
+    def note(self, topic_id: TopicId, partition: int, offsets: LogOffsets) -> None:
+        log = _log(topic_id, partition)
+        if offsets != NOTHING_KNOWN:
+            self._lines[log] = f"{log} {offsets.recovery_point} {offsets.start_offset}"
+        else:
+            self._lines.pop(log, None)
+
+    def forget(self, topic_id: TopicId, partition: int) -> None:
+        self._lines.pop(_log(topic_id, partition), None)
+
+    def file(self, disk: Disk) -> LogOffsetsFile:
+        """The file as it should be now."""
+        return LogOffsetsFile(disk, list(self._lines.values()))
 
 
-def _parse_line(line: str) -> tuple[LogKey, LogOffsets]:
-    topic_id, partition, recovery_point, start_offset = line.split()
-    return (topic_id_from_text(topic_id), int(partition)), LogOffsets(int(recovery_point), int(start_offset))
+def _log(topic_id: TopicId, partition: int) -> str:
+    return f"{topic_id_text(topic_id)} {partition}"
 
 
 class LogOffsetsFile:
-    """The file with these offsets, as something to be synced: any thread may write it, as a whole or not at all."""
+    """Something to be synced: any thread may write it, as a whole or not at all."""
 
-    __slots__ = ("_disk", "_offsets")
+    __slots__ = ("_disk", "_lines")
 
-    def __init__(self, disk: Disk, offsets: Mapping[LogKey, LogOffsets]) -> None:
+    def __init__(self, disk: Disk, lines: list[str]) -> None:
         self._disk = disk
-        self._offsets = dict(offsets)
+        self._lines = lines
 
     def sync(self) -> None:
-        lines = [
-            f"{topic_id_text(topic_id)} {partition} {recovery_point} {start_offset}"
-            for (topic_id, partition), (recovery_point, start_offset) in self._offsets.items()
-        ]
-        _replace(self._disk, LOG_OFFSETS, _lines(lines))
+        _replace(self._disk, LOG_OFFSETS, _lines(self._lines))
 
 
 def write_kafka_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -145,7 +145,7 @@ class GroupCommit:
         self.failure: DiskFailedError | None = None
         """Why nothing can be committed any more."""
         self.unsynced: dict[Log, int] = {}
-        """Logs whose segments hold what is not synced, and the last commit that wrote to them."""
+        """Logs that the next checkpoint must look at, and the last commit that changed them."""
         self.is_open = True
         """False while the journal still has to be replayed: a commit now would make what it holds void."""
         self.next_number = 1
@@ -351,9 +351,9 @@ class GroupCommit:
 
     def _apply(self, control: Control, number: int) -> None:
         log = control.log
-        if log is not None and control.kind is not Kind.START_OFFSET:
+        if log is not None:
             self.unsynced[log] = number
-            if self.checkpoint is not None:
+            if self.checkpoint is not None and control.kind is not Kind.START_OFFSET:
                 self.checkpoint.cut(log, control.offset)
         if control.apply is not None:
             try:

@@ -21,7 +21,7 @@ from ottla.config import Durability, LogConfig
 from ottla.errors import BrokerError, CorruptLogError, DiskFailedError, ErrorCode, invariant
 from ottla.storage import checkpoints
 from ottla.storage.checkpoint import Job, PrepareFile, SyncJournal, begin_checkpoint
-from ottla.storage.checkpoints import NOTHING_KNOWN, CleanShutdown, LogKey, LogOffsets, LogOffsetsFile
+from ottla.storage.checkpoints import NOTHING_KNOWN, CleanShutdown, KnownOffsets, LogOffsets
 from ottla.storage.directories import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
@@ -74,7 +74,7 @@ class LogManager:
         self._leaving: set[TopicPartition] = set()
         """Deleted, and a commit that is under way still writes to them."""
         self.report = RecoveryReport()
-        self._offsets = self._read_offsets()
+        self._known = self._read_offsets()
         shutdown = checkpoints.take_clean_shutdown(disk)
         self._unchecked = set(shutdown.unchecked if shutdown else find_logs(disk))
         """Directories of logs that were not closed before the last stop, and not opened since."""
@@ -91,12 +91,12 @@ class LogManager:
         self.removals = Removals(disk)
         self._checkpoint_ms = self._journal_sync_ms = clock.monotonic_ms()
 
-    def _read_offsets(self) -> dict[LogKey, LogOffsets]:
+    def _read_offsets(self) -> KnownOffsets:
         try:
-            return checkpoints.read_log_offsets(self._disk)
+            return KnownOffsets.read(self._disk)
         except CorruptLogError as error:
             self.report.problems.append(f"{error}; it is made anew.")
-            return {}
+            return KnownOffsets()
 
     # Starting
 
@@ -131,11 +131,10 @@ class LogManager:
 
     def _recover_log(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig, history: History) -> None:
         assert self._reader is not None
-        key = topic_id, partition.partition
-        known = self._offsets.get(key, NOTHING_KNOWN)
+        known = self._known.of(topic_id, partition.partition)
         start_offset = history.start_offset if history.replaced else max(history.start_offset, known.start_offset)
         if history.says_nothing_of_records:
-            self._offsets[key] = known._replace(start_offset=start_offset)
+            self._known.note(topic_id, partition.partition, known._replace(start_offset=start_offset))
             return
         if history.end == 0 and topic_id_in(self._disk, str(partition)) is None:
             self._disk.remove_tree(str(partition))  # all of it is in the journal
@@ -163,7 +162,7 @@ class LogManager:
         self.report.journal_blocks = reader.block_count
         self.report.torn_blocks = reader.torn_blocks
         self.report.problems += reader.damage
-        for target in self._checkpoint_files():
+        for target in self._checkpoint_files(self._logs.values()):
             target.sync()
         self._write_empty_block()
         reader.close()
@@ -204,7 +203,7 @@ class LogManager:
 
     def _open(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         self._admit(partition, topic_id)
-        known = self._offsets.get((topic_id, partition.partition), NOTHING_KNOWN)
+        known = self._known.of(topic_id, partition.partition)
         clean = str(partition) not in self._unchecked
         log = Log.open(
             self._disk,
@@ -236,7 +235,7 @@ class LogManager:
             return
         found = topic_id_in(self._disk, directory)
         is_needed |= directory not in self._unchecked
-        is_needed |= self._offsets.get((topic_id, partition.partition), NOTHING_KNOWN) != NOTHING_KNOWN
+        is_needed |= self._known.of(topic_id, partition.partition) != NOTHING_KNOWN
         if found not in (None, topic_id):
             self._put_aside(directory, "is of another topic")
         elif not is_needed and found is None:
@@ -254,7 +253,7 @@ class LogManager:
     def delete(self, partition: TopicPartition, topic_id: TopicId) -> None:
         """The partition is gone: free its name now, and its room on the disk later."""
         log = self._logs.pop(partition, None)
-        self._offsets.pop((topic_id, partition.partition), None)
+        self._known.forget(topic_id, partition.partition)
         self._unchecked.discard(str(partition))
         self.group_commit.remove(topic_id, partition.partition, log)
         if log is None:
@@ -382,19 +381,16 @@ class LogManager:
             return since_ms >= CHECKPOINT_PAUSE_MS
         return bool(group.unsynced) and since_ms >= self._config.storage.recovery_checkpoint_interval_ms
 
-    def _checkpoint_files(self) -> list[Syncable]:
-        """What recovery must know of the logs once the journal says nothing of them any more."""
-        for log in self._logs.values():
+    def _checkpoint_files(self, logs: Iterable[Log]) -> list[Syncable]:
+        """What recovery must know of these logs once the journal says nothing of them any more."""
+        for log in logs:
             self._note_offsets(log)
-        return [DirectorySync(self._disk, ""), LogOffsetsFile(self._disk, self._offsets)]
+        return [DirectorySync(self._disk, ""), self._known.file(self._disk)]
 
     def _note_offsets(self, log: Log) -> None:
-        """A log of which nothing is synced needs no line in the file."""
-        key, offsets = (log.topic_id, log.partition.partition), LogOffsets(log.recovery_point, log.start_offset)
-        if offsets != NOTHING_KNOWN:
-            self._offsets[key] = offsets
-        else:
-            self._offsets.pop(key, None)
+        if self._logs.get(log.partition) is log:
+            offsets = LogOffsets(log.recovery_point, log.start_offset)
+            self._known.note(log.topic_id, log.partition.partition, offsets)
 
     # Looking and stopping
 
@@ -414,7 +410,7 @@ class LogManager:
             sync_many(self._disk, [target for log in self._logs.values() for target in log.begin_close()])
             for log in self._logs.values():
                 log.end_close()
-            for target in self._checkpoint_files():
+            for target in self._checkpoint_files(self._logs.values()):
                 target.sync()
             self._write_kafka_files()
             self._write_empty_block()
