@@ -24,6 +24,9 @@ from ottla.storage.log import Origin
 
 log = logging.getLogger(__name__)
 
+FAILURE_LINES_S = 5.0
+"""Between two lines of the log about commits that fail."""
+
 OnFailure = Callable[[Any, BrokerError], Any]
 """What to answer, given the answer of success, when the commit failed."""
 
@@ -70,8 +73,9 @@ class Committer:
         self._running = False
         self._idle: asyncio.Future[None] | None = None
         self.failed: DiskFailedError | None = None
+        self._tell_failures_from = 0.0
         self.on_commit: Callable[[], None] = _nothing
-        """Called after every commit."""
+        """Called after every commit, one that failed too: there may be room to be made."""
 
     def append(self, partition: Partition, records: Any, *, now_ms: int, origin: Origin) -> int:
         """Append to a partition's log and see that the next commit covers it."""
@@ -204,7 +208,7 @@ class Committer:
         What gathered for other logs is refused too, although it will be committed: an answer does not say which logs it
         stands for, and a client that retries does no harm.
         """
-        log.error("a commit failed: %s", error)
+        self._tell_failure(error)
         self._group.fail(commit)
         self.failed = self._group.failure
         for partition in touched:
@@ -212,6 +216,14 @@ class Committer:
         answers += self._answers
         self._answers = []
         self._refuse(answers, error)
+        self.on_commit()
+
+    def _tell_failure(self, error: DiskFailedError) -> None:
+        """A full disk fails every commit, many times a second: one line in a while says it as well."""
+        now = self._loop.time()
+        if now >= self._tell_failures_from:
+            self._tell_failures_from = now + FAILURE_LINES_S
+            log.error("a commit failed: %s", error)
 
     def _refuse(self, answers: list[Any], error: DiskFailedError) -> None:
         refused = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
-from ottla.config import BrokerConfig, LogConfig
+from ottla.config import BrokerConfig, Durability, LogConfig
 from ottla.errors import StorageError
 from ottla.handlers import all as _handlers  # noqa: F401  # registers every handler
 from ottla.handlers.registry import apis
@@ -146,7 +147,7 @@ class Node:
             loop=self._loop,
             group_commit=self._logs.group_commit,
             executor=self._commit_threads,
-            inline_us_max=self.config.journal.inline_sync_p90_us_max,
+            inline_us_max=self._inline_us_max(),
         )
         self._metadata = Metadata(
             new_controller=lambda: Controller(self.config, self._random),
@@ -161,6 +162,11 @@ class Node:
         await self._register()
         self.groups.start()
         self._upkeep.start()
+
+    def _inline_us_max(self) -> int:
+        """Where nothing waits for the disk, a thread would only cost its switches."""
+        journal = self.config.journal
+        return sys.maxsize if journal.durability is Durability.OS else journal.inline_sync_p90_us_max
 
     def _find_partition(self, topic_id: TopicId, index: int) -> tuple[TopicPartition, LogConfig] | None:
         topic = self.image.topics_by_id.get(topic_id)
