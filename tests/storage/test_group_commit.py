@@ -269,6 +269,21 @@ def test_what_was_appended_on_top_of_a_failed_commit_goes_with_it() -> None:
     assert log_of(manager, B).durable_offset == 1
 
 
+def test_a_commit_that_can_t_be_taken_back_is_the_end() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    append(manager)
+    disk.faults.append(Fault(operation=Operation.WRITE, path_contains="a-0", errno=errno.ENOSPC, times=1))
+    disk.faults.append(Fault(operation=Operation.TRUNCATE, path_contains="a-0"))
+    disk.faults.append(Fault(operation=Operation.SYNC_DIRECTORY, path_contains="a-0"))
+    with pytest.raises(DiskFailedError):
+        manager.group_commit.commit()
+
+    assert manager.group_commit.poisoned
+    assert log_of(start(disk.crash(NOTHING_UNSYNCED))).end_offset == 1
+
+
 def test_a_journal_that_can_t_grow_refuses_before_anything_is_written() -> None:
     disk = CrashingDisk()
     manager = start(disk)

@@ -5,7 +5,10 @@
         ── log_append, append, pending                      the way in: what a batch must be, and who writes it
         ── search, retention                                finding by time, and forgetting
         ── loading, replay, scan                            how a log comes back after a stop, and after a crash
-    journal, group_commit, recovery, checkpoints            durability: one sync for all logs
+    log_manager ── group_commit ── journal, journal_format  all logs of a node, and one sync for all of them
+                ── checkpoint, checkpoints                  syncing the segments behind that, so that it may forget
+                ── recovery, journal_reader                 what a crash has left, made what it was
+                ── directories, removals                    whose a directory is, and how it goes
     verify                                                  the checks behind `ottla log verify`
 
 Nothing in here knows of clients, sockets or tasks, and files are touched only through `ports.Disk`. The guarantee kept

@@ -265,7 +265,7 @@ class GroupCommit:
             self._dirty.pop(log, None)
             try:
                 log.reload(log.durable_offset)
-            except OSError as error:
+            except (OSError, DiskFailedError) as error:
                 self.poison(DiskFailedError(f"Could not read {log.partition} again: {error}"))
         self.look_for_quiet()
 
