@@ -34,3 +34,9 @@ def test_records_that_were_synced_in_their_segments_survive_too(seed: int, monke
     monkeypatch.setattr(GroupCommit, "__init__", build_with_small_bound)
     cluster = simulate(seed, Workload(), faults=Faults.crashes(), virtual_seconds=10)
     assert all(cluster.history.final.values())
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_syncs_that_fail_lose_nothing_that_was_acknowledged(seed: int) -> None:
+    faults = Faults(failed_sync=3, power_loss=4, slow_disk=1, pause_s_max=2.0)
+    simulate(seed, Workload(), faults=faults, virtual_seconds=15)

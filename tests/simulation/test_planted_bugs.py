@@ -19,6 +19,7 @@ from tests.simulation.planted_bugs import (
     answer_groups_before_the_sync,
     forget_producers,
     serve_beyond_the_high_watermark,
+    trust_the_page_cache,
 )
 
 SEEDS_MAX = 24
@@ -48,4 +49,21 @@ def breaks(rules: Rules, seed: int) -> bool:
     except SimulationFailedError as found:
         names = {rule.__name__ for rule in rules}
         return any(violation.rule in names for violation in found.violations)
+    return False
+
+
+FAILING_SYNCS = Faults(failed_sync=3, power_loss=4, slow_disk=1, pause_s_max=2.0)
+
+
+def test_a_recovery_that_trusts_the_page_cache_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was there once. Whatever is lost shows: if it is the topic itself, no client ever gets an answer again."""
+    trust_the_page_cache(monkeypatch)
+    assert any(fails(seed) for seed in range(SEEDS_MAX))
+
+
+def fails(seed: int) -> bool:
+    try:
+        simulate(seed, CROWD, faults=FAILING_SYNCS, virtual_seconds=15)
+    except SimulationFailedError:
+        return True
     return False

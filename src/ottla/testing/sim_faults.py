@@ -178,8 +178,11 @@ class FaultInjector:
         self._while(3.0, lambda: self._mend_disk(node))
 
     def _failed_sync(self, node: SimulatedNode) -> None:
-        node.machine.disk.faults.append(Fault(operation=Operation.SYNC, errno=errno.EIO, times=1))
-        self._world.note(node.machine.name, "the next sync fails")
+        """Of any file, which mostly is the journal, or of a segment."""
+        where = self._dice.choice(("", ".log"))
+        fault = Fault(operation=Operation.SYNC, path_contains=where, errno=errno.EIO, times=1)
+        node.machine.disk.faults.append(fault)
+        self._world.note(node.machine.name, f"the next sync of a file *{where} fails")
         power = self._dice.random() < 0.5
         self._while(3.0, lambda: node.machine.crash(power=power))
 
