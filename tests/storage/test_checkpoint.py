@@ -6,6 +6,7 @@ from ottla.errors import BrokerError
 from ottla.storage.checkpoint import LOGS_PER_SLICE
 from ottla.storage.checkpoints import LOG_OFFSETS, KnownOffsets
 from ottla.storage.journal_reader import JournalReader
+from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import NOTHING_UNSYNCED
 from ottla.types import TopicPartition, topic_id_text
@@ -58,11 +59,7 @@ def test_a_commit_that_is_in_flight_when_it_begins_is_not_covered() -> None:
 
 def test_many_logs_are_done_in_slices() -> None:
     manager = start(CrashingDisk())
-    for number in range(2 * LOGS_PER_SLICE + 1):
-        log = manager.get(TopicPartition("many", number), b"m" * 16, CONFIG)
-        log.append_as_leader(small_batch(), leader_epoch=0, now_ms=1_700_000_000_000)
-        manager.group_commit.add(log)
-    manager.group_commit.commit()
+    many_logs(manager, 2 * LOGS_PER_SLICE + 1)
 
     assert run_all(begin_checkpoint(manager)) == 4
     assert manager.group_commit.unsynced == {}
@@ -135,6 +132,37 @@ def test_without_room_for_its_files_it_is_tried_again() -> None:
 
     assert manager.group_commit.unsynced == {}
     assert log_of(start(disk.crash(NOTHING_UNSYNCED))).end_offset == 1
+
+
+def many_logs(manager: LogManager, count: int) -> None:
+    for number in range(count):
+        log = manager.get(TopicPartition("many", number), b"m" * 16, CONFIG)
+        log.append_as_leader(small_batch(), leader_epoch=0, now_ms=1_700_000_000_000)
+        manager.group_commit.add(log)
+    manager.group_commit.commit()
+
+
+def test_a_full_disk_is_no_failure_where_many_files_are_synced_together() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    many_logs(manager, LOGS_PER_SLICE)
+    disk.faults.append(Fault(operation=Operation.CREATE, path_contains="epoch", errno=errno.ENOSPC, times=1))
+    run_all(begin_checkpoint(manager))
+    assert not manager.group_commit.poisoned
+    run_all(begin_checkpoint(manager))
+
+    assert manager.group_commit.unsynced == {}
+    assert KnownOffsets.read(disk.crash(NOTHING_UNSYNCED)).of(b"m" * 16, 5).recovery_point == 1
+
+
+def test_a_failed_sync_of_many_files_together_is_the_end() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    many_logs(manager, LOGS_PER_SLICE)
+    disk.faults.append(Fault(operation=Operation.SYNC, path_contains="many-7", errno=errno.ENOSPC, times=1))
+    run_all(begin_checkpoint(manager))
+
+    assert manager.group_commit.poisoned
 
 
 def test_only_one_runs_at_a_time() -> None:

@@ -160,6 +160,35 @@ def test_without_a_sync_per_commit_a_killed_process_still_loses_nothing(durabili
     assert crashing.violations == []
 
 
+@pytest.mark.parametrize("durability", [Durability.OS, Durability.INTERVAL])
+def test_without_a_sync_per_commit_a_crash_costs_the_end_of_logs_and_nothing_else(durability: Durability) -> None:
+    disk, logs, config = CrashingDisk(seed=2), three_logs(), broker_config(durability)
+    synced: dict[TopicPartition, int] = dict.fromkeys(logs, 0)
+
+    def check(disk: CrashingDisk, logs: Logs) -> list[str]:
+        storage = Storage(disk, logs, config=config)
+        return [
+            f"{partition}: {len(found)} of {len(sent)} batches, of which {synced[partition]} were synced"
+            for partition, expected in logs.items()
+            for found in [contents(storage.log(partition))]
+            for sent in [[one.stored for one in (*expected.acknowledged, *expected.waiting)]]
+            if found != sent[: len(found)] or len(found) < synced[partition]
+        ]
+
+    crashing = CrashEverywhere(disk, logs, check=check)
+    storage = Storage(disk, logs, config=config)
+    for number in range(12):
+        for partition in logs:
+            storage.append(partition, size=30 * (number % 5 + 1), producer_id=5)
+        storage.commit()
+        if number % 4 == 3:
+            storage.begin_checkpoint()
+            storage.settle()
+            synced |= {partition: len(expected.acknowledged) for partition, expected in logs.items()}
+
+    assert crashing.violations == []
+
+
 # Recovery itself
 
 

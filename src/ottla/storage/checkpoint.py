@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ottla.errors import DiskFailedError
 from ottla.storage.group_commit import REFUSALS
-from ottla.storage.pending import MANY_SYNCS, FileSync, sync_many
+from ottla.storage.journal import JournalFile
+from ottla.storage.pending import MANY_SYNCS, FileSync, sync_written, write_replacements
 
 if TYPE_CHECKING:
     from ottla.storage.group_commit import GroupCommit
@@ -57,7 +58,10 @@ class Checkpoint:
         self._done: dict[Log, None] = {}
         self._offsets: dict[Log, int] = {}
         """Those of this slice, and how far they will be synced."""
-        self._targets, group.left_over = group.left_over, []
+        # The journal must not be behind what is in the segments for good: recovery would take it back.
+        self._targets: list[tuple[Log | None, Syncable]] = [(None, file) for file in group.take_unsynced_files()]
+        self._targets += group.left_over
+        group.left_over = []
         self._is_last = False
         self._error: OSError | None = None
         self._failed_sync = False
@@ -84,13 +88,16 @@ class Checkpoint:
             self._sync_one_by_one()
 
     def _sync_together(self) -> None:
+        targets = [target for _, target in self._targets]
+        disk = next(owner.disk for owner, _ in self._targets if owner is not None)
         try:
-            disk = next(owner.disk for owner, _ in self._targets if owner is not None)
-            sync_many(disk, [target for _, target in self._targets])
+            write_replacements(targets)
+            self._failed_sync = True  # if it does not get past the next line
+            sync_written(disk, targets)
         except OSError as error:
             self._error = error
-            self._failed_sync = True
         else:
+            self._failed_sync = False
             self._targets.clear()
 
     def _sync_one_by_one(self) -> None:
@@ -101,7 +108,7 @@ class Checkpoint:
                 done += 1
         except OSError as error:
             self._error = error
-            self._failed_sync = isinstance(self._targets[done][1], FileSync)
+            self._failed_sync = isinstance(self._targets[done][1], FileSync | JournalFile)
         del self._targets[:done]
 
     def finish(self) -> Checkpoint | None:

@@ -166,12 +166,22 @@ def sync_many(disk: Disk, targets: Sequence[Syncable]) -> None:
         for target in targets:
             target.sync()
         return
-    replaced = [target for target in targets if isinstance(target, ReplaceFile)]
-    for file in replaced:
-        written = file.write()
+    write_replacements(targets)
+    sync_written(disk, targets)
+
+
+def write_replacements(targets: Sequence[Syncable]) -> None:
+    """What has to be written before `sync_written`. A refusal here has done no harm."""
+    for target in targets:
+        written = target.write() if isinstance(target, ReplaceFile) else None
         if written is not None:
             written.close()
+
+
+def sync_written(disk: Disk, targets: Sequence[Syncable]) -> None:
+    """All of these, by syncing the disk."""
     disk.sync()
+    replaced = [target for target in targets if isinstance(target, ReplaceFile)]
     for file in replaced:
         file.put_in_place()
     if replaced:
@@ -179,3 +189,5 @@ def sync_many(disk: Disk, targets: Sequence[Syncable]) -> None:
     for target in targets:
         if isinstance(target, FileSync):
             target.synced()
+        elif not isinstance(target, DirectorySync | ReplaceFile):
+            target.sync()  # of a kind that we know nothing of
