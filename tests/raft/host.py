@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ottla.ports import Random
 from ottla.raft.entry import ORIGIN, Entry, EntryId, EntryKind, HardState, Snapshot
 from ottla.raft.messages import Message, Outgoing
 from ottla.raft.node import RaftNode
@@ -65,6 +66,7 @@ class Host:
     disk: MemoryDisk
     settings: RaftSettings
     seed: int = 0
+    make_random: Callable[[str], Random] = random.Random
     fetch_state: Callable[[EntryId], State] = lambda _: ()
     """Where the state of a snapshot comes from that the leader has offered."""
 
@@ -79,7 +81,7 @@ class Host:
             node_id=self.node_id,
             stable=self.disk,
             hard_state=self.disk.hard_state,
-            random=random.Random(f"{self.seed}/{self.node_id}/{self.lives}"),
+            random=self.make_random(f"{self.seed}/{self.node_id}/{self.lives}"),
             settings=self.settings,
         )
         self.state: list[bytes] = list(self.disk.state)

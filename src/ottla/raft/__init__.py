@@ -49,10 +49,11 @@ state, snapshot and entries are on disk. If the write fails, stop the node; neve
 meanwhile shares one commit.
 
 **The stable log** (`StableLog`) is read by the node and written by the runtime. Entries from `entries[0].index` on are
-cut before `entries` are appended. One entry is one record batch of one record, or several, of `__cluster_metadata-0`:
-its leader epoch is the term, and the index is what the log must be able to find a batch by; with one record per batch
-it is the offset + 1. NOOP and VOTERS are control batches. At start the node reads the whole log after its base once,
-for terms and voters. `HardState` is a file of its own, replaced atomically (or an entry of the journal).
+cut before `entries` are appended. One entry is one record batch of `__cluster_metadata-0`, with all records of one
+decision, since an entry is committed as a whole and a proposal of several entries is not; its leader epoch is the term;
+NOOP and VOTERS are control batches. Indexes count batches and offsets count records, so the adapter keeps the base
+offset of each entry after the base in an array, filled as the log is read: at start the node reads all of it once, for
+terms and voters. `HardState` is a file of its own, replaced atomically, or an entry of the journal.
 
 **The first voters** are in `Snapshot(voters=VoterSet.of([...]))`, which a new log has as its snapshot at index 0. All
 founders of a cluster must be given the same set, and it is written before the node is started. A node that joins a
@@ -81,6 +82,9 @@ chunks), and only then steps the message; `Ready.snapshot` then tells it to put 
 it, it drops the message: the leader offers the snapshot again after `snapshot_ticks`, or when the sender's runtime says
 `snapshot_failed`.
 
+A crash may come between a snapshot and the log that it replaces: a log that ends before the newest snapshot, or has an
+entry of another term where the snapshot ends, is dropped at start.
+
 **Reads.** `read_id = node.read()`; the answer is a `ReadResult` with an index, to be served when the state has reached
 it. Time it out: an answer from another node can get lost.
 
@@ -93,6 +97,6 @@ Fetch and the next Fetch, AppendRejected ~ the diverging epoch, InstallSnapshot 
 DescribeQuorum is answered from `node.status()`, with ticks made into times.
 
 **A clean stop**: `transfer_leadership()`, go on until `leadership` says that another leads or an election time-out has
-passed, then stop. **Ticks**: whatever the length, the same on all nodes; a node that was stopped for long (SIGSTOP) gets
-one tick, not all that it missed.
+passed, then stop. **Ticks** are of the same length on all nodes, roughly; a node that was stopped for long (SIGSTOP)
+gets one tick, not all that it missed.
 """

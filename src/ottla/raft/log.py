@@ -46,6 +46,7 @@ class RaftLog:
                 invariant(entry.index == at, f"the log on disk has entry {entry.index} at {at}")
                 self._note(entry)
                 at += 1
+        invariant(self.matches(self.snapshot.last), f"the log does not continue its snapshot of {self.snapshot.last}")
 
     # What is there
 

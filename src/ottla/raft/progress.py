@@ -23,7 +23,7 @@ class Pace(Enum):
 class Progress:
     __slots__ = (
         "_inflight",
-        "_moved",
+        "_overdue_index",
         "_settings",
         "commit_sent",
         "inflight_bytes",
@@ -57,7 +57,7 @@ class Progress:
         self.ticks_since_caught_up: int | None = None
         """None: it never had everything."""
         self.snapshot_ticks = 0
-        self._moved = False
+        self._overdue_index = 0
 
     # Sending
 
@@ -98,7 +98,6 @@ class Progress:
         """It has everything up to `index`. The leader's own log begins after `base_index`."""
         if index > self.match:
             self.match = index
-            self._moved = True
         self.next = max(self.next, self.match + 1)
         while self._inflight and self._inflight[0][0] <= index:
             self.inflight_bytes -= self._inflight.popleft()[1]
@@ -115,12 +114,15 @@ class Progress:
             self.next = max(min(rejected_index, agreeable_index + 1), self.match + 1)
             self.must_ask = True
 
+    def sent_heartbeat(self) -> None:
+        self._overdue_index = self.next - 1
+
     def replied_to_heartbeat(self, round_number: int) -> None:
-        """A sign of life, and a moment to doubt: what was sent and never acknowledged may be lost."""
+        """A sign of life, and a moment to doubt: what was sent before the heartbeat, and is not acknowledged although
+        the heartbeat is, may be lost."""
         self.round_acked = max(self.round_acked, round_number)
-        waits = self.next - 1 > self.match if self.pace is Pace.REPLICATE else self.pace is Pace.PROBE
-        self.must_ask = self.must_ask or (waits and not self._moved)
-        self._moved = False
+        if self.pace is Pace.PROBE or (self.pace is Pace.REPLICATE and self.match < self._overdue_index):
+            self.must_ask = True
 
     def probe(self) -> None:
         """Find out anew where the logs agree."""

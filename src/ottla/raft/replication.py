@@ -111,15 +111,15 @@ class Replication:
     # Sending
 
     def heartbeat(self, round_number: int, *, to_observers: bool) -> None:
-        core = self._core
         for node_id, progress in self.voters.items():
-            commit = min(progress.match, core.log.commit)
-            core.send(node_id, self._heartbeat(commit, round_number))
-        for node_id in self.observers if to_observers else ():
-            core.send(node_id, self._heartbeat(0, round_number))
+            self._send_heartbeat(node_id, progress, round_number, min(progress.match, self._core.log.commit))
+        for node_id, progress in self.observers.items() if to_observers else ():
+            self._send_heartbeat(node_id, progress, round_number, commit=0)
 
-    def _heartbeat(self, commit: int, round_number: int) -> Heartbeat:
-        return Heartbeat(sender=self._core.node_id, term=self._core.term, commit=commit, round=round_number)
+    def _send_heartbeat(self, node_id: int, progress: Progress, round_number: int, commit: int) -> None:
+        core = self._core
+        core.send(node_id, Heartbeat(sender=core.node_id, term=core.term, commit=commit, round=round_number))
+        progress.sent_heartbeat()
 
     def flush(self) -> None:
         log = self._core.log
