@@ -46,7 +46,7 @@ crash: install  ## kill -9 in a long loop, and the disk that crashes anywhere, t
 	OTTLA_CRASH_RUNS=20 $(BIN)/pytest -n $(WORKERS) tests/storage/test_crash.py
 
 simulate: install  ## whole nodes in virtual time under faults: make simulate SEEDS=1000
-	SEEDS=$(SEEDS) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/simulation/test_no_loss.py
+	SEEDS=$(SEEDS) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/simulation/test_no_loss.py tests/simulation/test_rot.py
 
 bench: install  ## all benchmarks, beside Apache Kafka where Java and Maven are there (about an hour)
 	$(BIN)/python -m bench full --json bench/build/full.json
