@@ -2,6 +2,7 @@
 
 python -m tests.membership.measure traffic      packets and bytes per second as the cluster grows
 python -m tests.membership.measure detection    how soon a dead member is suspected and declared failed
+python -m tests.membership.measure shuffled     the same with a shuffled order of probes alone, without the successor
 python -m tests.membership.measure joining      how soon nodes that start together know each other
 python -m tests.membership.measure healing      how soon two halves do, after a partition
 python -m tests.membership.measure loss         suspicions and failures that are wrong, by the loss of packets
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from unittest.mock import patch
 
 from ottla.membership import Change, Load, MemberChanged
+from ottla.membership.roster import View
 from tests.membership.simulation import Simulation, Weather, formed
 
 SIZES = (3, 10, 30, 100)
@@ -62,6 +65,15 @@ def _death(seed: int, size: int) -> tuple[int, int, int]:
     suspected = simulation.times(Change.SUSPECTED, victim).values()
     failed = simulation.times(Change.FAILED, victim).values()
     return min(suspected) - died_ms, max(suspected) - died_ms, max(failed) - died_ms
+
+
+def shuffled() -> None:
+    print("| nodes | deaths | first suspected: median, slowest | after more than a second |\n|---|---|---|---|")
+    with patch.object(View, "successor", None):
+        for size, deaths in ((10, 200), (100, 30)):
+            times = [_death(seed, size)[0] for seed in range(deaths)]
+            late = sum(time > SECOND_MS for time in times)
+            print(f"| {size} | {deaths} | {_median_and_slowest(times)} | {late} |")
 
 
 def joining() -> None:
@@ -126,6 +138,7 @@ def _median_and_slowest(times_ms: Sequence[int]) -> str:
 MEASUREMENTS: dict[str, Callable[[], None]] = {
     "traffic": traffic,
     "detection": detection,
+    "shuffled": shuffled,
     "joining": joining,
     "healing": healing,
     "loss": loss,

@@ -2,7 +2,7 @@
 
 Every second probe goes round the live members in shuffled order, as in SWIM. The other one goes to the successor, the
 next unsuspected member by node id: so everybody is watched by somebody at all times, and is missed within two
-intervals, where by chance alone one node in a thousand would be missed only after seven. A probe runs like this:
+intervals, whatever the size of the cluster; chance alone takes much longer now and then (decisions/0011). A probe:
 
     0          PING to the member; where it is suspected the packet says so first, for it to deny
     timeout    PING again, and PING_REQUEST to a few others, who probe in their turn
