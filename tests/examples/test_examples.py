@@ -64,8 +64,10 @@ def test_backpressure(where: tuple[str, ...]) -> None:
 
 
 def test_embedded_queue_in_a_directory_and_on_a_cluster(tmp_path: Path, ottla_node: OttlaNode) -> None:
+    cluster = f"kafka://{ottla_node.bootstrap_servers}/example"
+
     in_directory = run("embedded_queue.py", "--target", str(tmp_path / "queue"), "--count", "2000")
-    on_cluster = run("embedded_queue.py", "--target", f"kafka://{ottla_node.bootstrap_servers}", "--count", "2000")
+    on_cluster = run("embedded_queue.py", "--target", cluster, "--count", "2000")
 
     assert in_directory.startswith("file mode, 4 partitions")
     assert on_cluster.startswith("kafka mode, 4 partitions")
