@@ -60,10 +60,10 @@ founders of a cluster must be given the same set, and it is written before the n
 cluster starts with none: it observes. A cluster of one is its own only voter and leads with its first tick.
 
 **The controller.** When `leadership` says that this node leads, the state machine is behind: the controller may decide
-from the moment at which the NOOP of this very term comes out as committed. Proposals are committed when entries of the
-term in which they were proposed come out at their indexes; if `leadership` changes before, nobody knows: throw the
-state away, build it again from `committed` and the snapshot, and let callers ask again. A new controller calls
-`observe(brokers)`, so that brokers hear of it at once.
+from the moment at which an entry of this very term comes out as committed (the node makes the first by itself).
+Proposals are committed when entries of the term in which they were proposed come out at their indexes; if `leadership`
+changes before, nobody knows: throw the state away, build it again from `committed` and the snapshot, and let callers
+ask again. A new controller calls `observe(brokers)`, so that brokers hear of it at once.
 
 **Observers** are nodes that are not in the voter set; there is no record of them. They ask for the log (`Attach`) at
 the voters that they know of, and at `set_contacts`, which the runtime fills from gossip and from seeds. They are sent

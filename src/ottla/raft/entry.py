@@ -17,7 +17,7 @@ class EntryKind(IntEnum):
     NOOP = 1
     """The first entry of a leader's term: once it is committed, so is everything before it (paper, 5.4.2 and 8)."""
     VOTERS = 2
-    """A new set of voters (`VoterSet.encode`)."""
+    """A new set of voters (`VoterSet.encode`); as the first entry of a new cluster, those that it was founded by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,14 @@ class Leader:
         self._backlog_bytes = 0
 
     def begin(self) -> Next | None:
-        """An entry of this term must be committed before anything is known to be (5.4.2, 8): here it is."""
-        core = self._core
+        """An entry of this term must be committed before anything is known to be (5.4.2, 8): here it is.
+
+        In a new cluster it names the voters, who were only told to the founders: whoever reads the log knows them.
+        """
+        core, log = self._core, self._core.log
         core.follow(core.node_id)
-        core.log.append([Entry(index=core.log.last_index + 1, term=core.term, kind=EntryKind.NOOP)])
+        kind, data = (EntryKind.NOOP, b"") if log.names_voters else (EntryKind.VOTERS, log.voters.encode())
+        log.append([Entry(index=log.last_index + 1, term=core.term, kind=kind, data=data)])
         return None
 
     def end(self) -> None:

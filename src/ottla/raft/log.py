@@ -69,6 +69,11 @@ class RaftLog:
         return self._voters.newest
 
     @property
+    def names_voters(self) -> bool:
+        """The log or its snapshot does, and not only what the first nodes were started with."""
+        return self._voters.newest_index > 0
+
+    @property
     def has_voters_pending(self) -> bool:
         """A change of the voters is not committed yet."""
         return self._voters.newest_index > self.commit
