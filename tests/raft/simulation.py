@@ -245,6 +245,9 @@ class Simulation:
 
     def work_of(self, host: SimulatedHost) -> None:
         """Go on with the Ready in hand, or take the next one; several steps of it, or none if the disk is slow."""
+        if self.happens(0.5):
+            for outgoing in host.node.early_messages():
+                self.send(host.node_id, outgoing.to, outgoing.message)
         while self.is_calm or not self.happens(self.chances.slow_disk):
             if host.work is None:
                 ready = host.node.ready()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import InvariantError
@@ -124,6 +124,7 @@ def test_committed_entries_are_handed_out_in_portions_but_at_least_one() -> None
         log.mark_applied(4)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 8), st.integers(0, 8), st.data())
 def test_a_read_over_what_is_on_disk_and_what_is_not_is_one_run_that_fits(
     stable: int, unstable: int, data: st.DataObject

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.errors import BrokerError, ErrorCode, InvariantError
 from ottla.raft.entry import Entry, HardState
-from ottla.raft.messages import AppendReply, Attach, Heartbeat, HeartbeatReply
+from ottla.raft.messages import Append, AppendReply, Attach, Heartbeat, HeartbeatReply
 from ottla.raft.progress import Pace
 from ottla.raft.ready import Leadership, RoleName
 from ottla.raft.voters import Voter
@@ -166,3 +166,71 @@ def test_answers_of_those_it_does_not_know_do_not_matter_to_a_leader() -> None:
     leader = elected(host_with())
     leader.step(AppendReply(sender=8, term=1, match_index=1), HeartbeatReply(sender=9, term=1, round=0))
     assert leader.node.commit == 0
+
+
+# A disk that is slow
+
+
+def test_a_leader_sends_entries_while_it_writes_them_itself() -> None:
+    leader = elected(host_with())
+    for sender in (2, 3):
+        leader.step(AppendReply(sender=sender, term=1, match_index=1))
+    leader.propose(b"a")
+    early = leader.node.early_messages()
+    assert [(each.to, type(each.message)) for each in early] == [(2, Append), (3, Append)]
+    ready = leader.node.ready()
+    assert ready is not None
+    assert ready.messages == ()
+    assert [entry.data for entry in ready.entries] == [b"a"]
+
+
+def test_a_leader_whose_disk_hangs_goes_on_with_its_followers() -> None:
+    leader = elected(host_with())
+    for sender in (2, 3):
+        leader.step(AppendReply(sender=sender, term=1, match_index=1))
+    leader.propose(b"a")
+    hanging = leader.node.ready()
+    assert hanging is not None
+    for _ in range(3 * ELECTION_TICKS):
+        leader.node.tick()
+        early = leader.node.early_messages()
+        for sender in {each.to for each in early if isinstance(each.message, Heartbeat)}:
+            leader.node.step(HeartbeatReply(sender=sender, term=1, round=0))
+            leader.node.step(AppendReply(sender=sender, term=1, match_index=leader.node._core.log.last_index))
+    assert leader.node.is_leader
+    leader.node.propose([b"b"])
+    assert [type(each.message) for each in leader.node.early_messages()] == [Append, Append]
+    assert leader.node.commit == 2
+
+
+def test_a_follower_whose_disk_hangs_answers_heartbeats_and_acknowledges_nothing() -> None:
+    host = host_with(1)
+    host.step(heartbeat(1))
+    host.node.step(append((1, 1), 1, term=1))
+    hanging = host.node.ready()
+    assert hanging is not None
+    host.node.step(append((2, 1), 1, term=1))
+    host.node.step(heartbeat(1))
+    assert [type(each.message) for each in host.node.early_messages()] == [HeartbeatReply]
+
+
+def test_nothing_of_a_term_is_said_before_the_term_is_on_disk() -> None:
+    host = host_with(1)
+    host.node.step(heartbeat(7))
+    assert host.node.early_messages() == []
+    ready = host.node.ready()
+    assert ready is not None
+    assert [type(each.message) for each in ready.messages] == [HeartbeatReply]
+
+
+def test_a_candidate_whose_disk_hangs_does_not_campaign_again_before_it_has_asked_anybody() -> None:
+    host = host_with(voters=1)
+    host.node.tick()
+    hanging = host.node.ready()
+    assert hanging is not None
+    for _ in range(5 * ELECTION_TICKS):
+        host.node.tick()
+    assert host.node.term == 1
+    host.persist(hanging)
+    host.node.advance(hanging)
+    assert host.node.is_leader

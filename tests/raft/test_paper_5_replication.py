@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import BrokerError, ErrorCode
@@ -283,6 +283,7 @@ def test_a_followers_log_becomes_the_leaders(follower: tuple[int, ...]) -> None:
 logs = st.lists(st.integers(1, 5), max_size=12).map(lambda terms: tuple(sorted(terms)))
 
 
+@settings(deadline=None)
 @given(logs, logs)
 def test_the_place_where_two_logs_agree_is_found_with_one_question_per_term(
     leader: tuple[int, ...], follower: tuple[int, ...]

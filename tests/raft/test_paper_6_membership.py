@@ -350,3 +350,13 @@ def test_a_leader_that_hears_from_a_majority_stays() -> None:
         leader.tick()
         leader.step(HeartbeatReply(sender=2, term=1, round=0))
     assert leader.node.is_leader
+
+
+def test_a_leader_does_not_step_down_because_a_new_voter_has_not_answered_as_one_yet() -> None:
+    net = cluster(voters=1, observers=1)
+    net.pass_time(ELECTION_TICKS - net[1].node._core.ticks_of_silence - 1)
+    net[1].node.add_voter(Voter(2))
+    net.tick(1)
+    assert net[1].node.is_leader
+    net.settle()
+    assert net[1].node.commit == net[1].node.status().last_index

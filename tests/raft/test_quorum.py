@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.raft.quorum import Outcome, Tally, agreed, majority
@@ -12,6 +12,7 @@ def test_a_majority_is_more_than_half(count: int, needed: int) -> None:
     assert majority(count) == needed
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=9))
 def test_the_agreed_value_is_the_highest_that_a_majority_has_reached(values: list[int]) -> None:
     value = agreed(values)
@@ -23,6 +24,7 @@ def test_nothing_is_agreed_without_voters() -> None:
     assert agreed([]) == 0
 
 
+@settings(deadline=None)
 @given(st.integers(1, 7), st.lists(st.tuples(st.integers(1, 7), st.booleans())))
 def test_an_election_is_decided_when_the_missing_votes_can_no_longer_change_it(
     count: int, votes: list[tuple[int, bool]]

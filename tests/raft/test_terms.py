@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import InvariantError
@@ -18,12 +18,14 @@ def terms_of(values: list[int], base: EntryId = ORIGIN) -> Terms:
     return terms
 
 
+@settings(deadline=None)
 @given(rising)
 def test_the_term_of_every_entry_is_known(values: list[int]) -> None:
     terms = terms_of(values)
     assert [terms.at(index) for index in range(len(values) + 1)] == [0, *values]
 
 
+@settings(deadline=None)
 @given(rising, st.data())
 def test_what_is_cut_is_forgotten_and_may_be_written_anew(values: list[int], data: st.DataObject) -> None:
     cut = data.draw(st.integers(1, len(values) + 1))
@@ -33,6 +35,7 @@ def test_what_is_cut_is_forgotten_and_may_be_written_anew(values: list[int], dat
     assert [terms.at(index) for index in range(cut + 1)] == [0, *values[: cut - 1], 9]
 
 
+@settings(deadline=None)
 @given(rising, st.data())
 def test_the_beginning_can_be_forgotten(values: list[int], data: st.DataObject) -> None:
     base = data.draw(st.integers(0, len(values)))
@@ -43,6 +46,7 @@ def test_the_beginning_can_be_forgotten(values: list[int], data: st.DataObject) 
         terms.at(base - 1)
 
 
+@settings(deadline=None)
 @given(rising, st.integers(0, 30), st.integers(0, 7))
 def test_the_last_entry_that_is_not_above_a_term_is_found(values: list[int], index: int, term: int) -> None:
     index = min(index, len(values))

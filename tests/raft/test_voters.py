@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import BrokerError, ErrorCode, InvariantError, ProtocolError
@@ -54,6 +54,7 @@ def test_a_voter_that_comes_from_another_directory_is_not_believed() -> None:
     assert voters.admits(3, ELSEWHERE), "an observer may begin anew"
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 2**31 - 1), st.binary(min_size=16, max_size=16), max_size=8))
 def test_what_is_written_is_read(voters: dict[int, bytes]) -> None:
     before = VoterSet(tuple(sorted(Voter(*item) for item in voters.items())))

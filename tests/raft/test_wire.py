@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.errors import ProtocolError
@@ -59,6 +59,7 @@ def strategy_for(kind: type[Message]) -> st.SearchStrategy[Message]:
 
 
 @pytest.mark.parametrize("kind", MESSAGE_CLASSES, ids=lambda kind: kind.__name__)
+@settings(deadline=None)
 @given(data=st.data())
 def test_what_is_written_is_read(kind: type[Message], data: st.DataObject) -> None:
     message = data.draw(strategy_for(kind))
@@ -66,6 +67,7 @@ def test_what_is_written_is_read(kind: type[Message], data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("kind", MESSAGE_CLASSES, ids=lambda kind: kind.__name__)
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_message_that_is_cut_short_or_too_long_is_refused_or_another_message(
     kind: type[Message], data: st.DataObject
@@ -80,6 +82,7 @@ def test_a_message_that_is_cut_short_or_too_long_is_refused_or_another_message(
             continue
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_is_refused_or_a_message_but_never_another_failure(noise: bytes) -> None:
     try:

@@ -26,8 +26,9 @@ How to drive a node
 
     node = RaftNode(node_id=1, stable=log, hard_state=read_hard_state(), random=random, settings=RaftSettings())
 
-    def pump():                                   # after every call below, unless a Ready is being carried out
-        while (ready := node.ready()) is not None:
+    def pump():                                   # after every call below
+        send(node.early_messages())               # these wait for no disk
+        while no Ready is being carried out and (ready := node.ready()) is not None:
             if ready.leadership: fence or start the controller (see there)
             write(ready.hard_state)               # \\
             replace_by(ready.snapshot)            #  > one commit of the journal makes all three durable
@@ -44,9 +45,11 @@ How to drive a node
 **The order within a Ready is all that safety rests on**: nothing leaves the node, and nothing is applied, before hard
 state, snapshot and entries are on disk. If the write fails, stop the node; never go on as if it had worked.
 
-**The disk may be slow.** There is one Ready at a time, but `step`, `tick`, `propose` and `read` may be called between
-`ready` and `advance`, so that the commit can run in a thread. What they bring is in the next Ready, and what gathers
-meanwhile shares one commit.
+**The disk may be slow.** There is one Ready at a time, but everything else may be called between `ready` and `advance`,
+so that the commit can run in a thread. What it brings is in the next Ready, and what gathers meanwhile shares one
+commit. Messages that promise nothing (heartbeats, their answers, a leader's entries) are in `early_messages` and leave
+at once: otherwise a disk that hangs for an election time-out would cost the leader its office. A runtime that commits
+in the loop may leave them out: they are then in the Ready.
 
 **The stable log** (`StableLog`) is read by the node and written by the runtime. Entries from `entries[0].index` on are
 cut before `entries` are appended. One entry is one record batch of `__cluster_metadata-0`, with all records of one

@@ -63,12 +63,15 @@ class Candidate:
         return Next.FOLLOWER if outcome is Outcome.LOST else None
 
     def tick(self) -> Next | None:
-        """Nobody won: try again, in the next term (5.2)."""
-        self._core.ticks_of_silence += 1
-        return Next.PRE_CANDIDATE if self._core.ticks_of_silence >= self._core.election_timeout_ticks else None
+        """Nobody won: try again, in the next term (5.2). But not while the disk is slow: nobody was asked yet."""
+        core = self._core
+        if core.persisted != core.hard_state:
+            return None
+        core.ticks_of_silence += 1
+        return Next.PRE_CANDIDATE if core.ticks_of_silence >= core.election_timeout_ticks else None
 
-    def before_ready(self) -> Next | None:
-        return None
+    def flush(self) -> None:
+        """It has said everything already."""
 
     def written(self) -> Next | None:
         return self._count_own_vote()

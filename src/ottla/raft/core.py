@@ -9,7 +9,7 @@ from ottla.errors import invariant
 from ottla.ports import Random
 from ottla.raft.entry import HardState
 from ottla.raft.log import RaftLog
-from ottla.raft.messages import Attach, Message, Outgoing
+from ottla.raft.messages import Attach, Message, Outgoing, PromisesNothing
 from ottla.raft.ready import ReadResult
 from ottla.raft.settings import RaftSettings
 
@@ -18,6 +18,7 @@ class Core:
     __slots__ = (
         "_random",
         "contacts",
+        "early",
         "election_timeout_ticks",
         "leader_id",
         "log",
@@ -49,6 +50,9 @@ class Core:
         self.contacts: frozenset[int] = frozenset()
         """Nodes that may be voters, for one that knows of no voters yet, or only of old ones."""
         self.outbox: list[Outgoing] = []
+        """What must not be said before what is handed out with it is on disk."""
+        self.early: list[Outgoing] = []
+        """What may be said at once."""
         self.read_results: list[ReadResult] = []
         self.ticks_of_silence = 0
         """Since the leader was heard from, a vote was given, or (in a leader) the followers were counted."""
@@ -106,7 +110,8 @@ class Core:
 
     def send(self, to: int, message: Message) -> None:
         invariant(to != self.node_id, f"a message to itself: {message}")
-        self.outbox.append(Outgoing(to=to, message=message))
+        is_early = isinstance(message, PromisesNothing) and self.persisted.term == self.term
+        (self.early if is_early else self.outbox).append(Outgoing(to=to, message=message))
 
 
 class Next(Enum):
@@ -130,8 +135,8 @@ class Role(Protocol):
 
     def tick(self) -> Next | None: ...
 
-    def before_ready(self) -> Next | None:
-        """The last moment to add messages to this turn's."""
+    def flush(self) -> None:
+        """Say what has gathered: this is the end of a turn."""
 
     def written(self) -> Next | None:
         """What was handed out is on disk."""

@@ -115,8 +115,8 @@ class Follower:
         self._ticks_to_attach = core.election_timeout_ticks
         core.seek_leader()
 
-    def before_ready(self) -> Next | None:
-        return None
+    def flush(self) -> None:
+        """It has said everything already."""
 
     def written(self) -> Next | None:
         return None

@@ -233,11 +233,10 @@ class Leader:
             )
         return None
 
-    def before_ready(self) -> Next | None:
+    def flush(self) -> None:
         if self._has_committed_in_term and self._reads.begin_round(self._core.log.commit):
             self.replication.heartbeat(self._reads.round, to_observers=False)
             self._serve_reads()
         self.replication.flush()
         if self._transfer is not None:
             self._transfer.advance()
-        return None

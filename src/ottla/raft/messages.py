@@ -106,8 +106,10 @@ class ReadReply(Message):
     index: int
 
 
-FromLeader = Append | Heartbeat | InstallSnapshot | TimeoutNow
-"""Only the leader of their term sends these."""
+PromisesNothing = Append | Heartbeat | HeartbeatReply | ReadRequest | ReadReply
+"""Once the sender's term is on its disk, these are true whatever else is not: a leader counts its own entries as
+written only when they are (dissertation, 10.2.1), and none of the others speaks of the log. So a slow disk does not
+silence a node, and entries are written by the leader and by its followers at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

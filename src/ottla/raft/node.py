@@ -24,6 +24,7 @@ from ottla.raft.messages import (
     HeartbeatReply,
     InstallSnapshot,
     Message,
+    Outgoing,
     ReadRequest,
     VoteReply,
     VoteRequest,
@@ -258,10 +259,19 @@ class RaftNode:
 
     # What comes of it
 
+    def early_messages(self) -> Sequence[Outgoing]:
+        """Messages that need not wait for the disk: send them at once, even while a Ready is being carried out.
+
+        Those that nobody asks for here are in the next Ready.
+        """
+        self._role.flush()
+        messages, self._core.early = self._core.early, []
+        return messages
+
     def ready(self) -> Ready | None:
         """What must happen now; None if nothing must. The last one has been carried out (`advance`)."""
         invariant(self._ready is None, "the last Ready has not been carried out")
-        self._become(self._role.before_ready())
+        self._role.flush()
         core, log = self._core, self._core.log
         snapshot, entries = log.offer()
         ready = Ready(
@@ -269,7 +279,7 @@ class RaftNode:
             hard_state=core.hard_state if core.hard_state != self._handed_out else None,
             snapshot=snapshot,
             entries=entries,
-            messages=tuple(core.outbox),
+            messages=(*core.early, *core.outbox),
             committed=tuple(log.unapplied(core.settings.committed_bytes_max)),
             reads=tuple(core.read_results),
         )
@@ -282,6 +292,7 @@ class RaftNode:
         self._ready = ready
         self._leadership = ready.leadership or self._leadership
         self._handed_out = ready.hard_state or self._handed_out
+        self._core.early.clear()
         self._core.outbox.clear()
         self._core.read_results.clear()
 

@@ -39,8 +39,9 @@ class Replication:
         for node_id in set(self.voters) - wanted:
             self.observers[node_id] = self.voters.pop(node_id)
         for node_id in sorted(wanted - set(self.voters)):
-            self.observers.pop(node_id, None)  # what it acknowledged as an observer may be of an earlier life of it
+            # What it acknowledged as an observer may be of an earlier life of it; that it was heard is still true.
             self.voters[node_id] = self._unknown(self._core.log.last_index)
+            self.voters[node_id].is_active = self.observers.pop(node_id, None) is not None
 
     def _unknown(self, last_index: int) -> Progress:
         """A node that has been told nothing yet is first asked whether it has everything."""
@@ -56,7 +57,7 @@ class Replication:
 
     def observe(self, node_ids: Collection[int]) -> None:
         """Send the log to these nodes too, from wherever they are."""
-        room = self._core.settings.observers_max - len(self.observers)
+        room = max(0, self._core.settings.observers_max - len(self.observers))
         unknown = [node_id for node_id in node_ids if self.find(node_id) is None and node_id != self._core.node_id]
         for node_id in unknown[:room]:
             self.observers[node_id] = self._unknown(self._core.log.commit)
