@@ -202,3 +202,28 @@ for number in range(1000):
 
     with ottla.open(tmp_path) as queue:
         assert len(contents(queue, 1_000)) == 1_000
+
+
+def test_in_a_forked_process_a_queue_refuses_until_it_is_opened_there(tmp_path: Path) -> None:
+    program = """
+import os, sys, ottla
+from ottla.client.errors import ClosedError
+queue = ottla.open(sys.argv[1])
+queue.enqueue("a", "parent")
+child = os.fork()
+if child == 0:
+    try:
+        queue.enqueue("a", "inherited")
+    except ClosedError as error:
+        assert "fork" in str(error)
+    with ottla.open(sys.argv[1]) as own:
+        assert not own.hosting
+        own.enqueue("a", "child")
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert queue.enqueue("a", "parent again").offset == 2
+"""
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, timeout=60)
+
+    with ottla.open(tmp_path) as queue:
+        assert list(contents(queue, 3).values()) == ["parent", "child", "parent again"]

@@ -19,6 +19,7 @@ from confluent_kafka import murmur2
 
 from ottla.client.delivery import DeliveryFuture, Outcomes
 from ottla.client.errors import BufferFullError, ClosedError, DeliveryError, UndeliveredError
+from ottla.client.forks import forks
 from ottla.client.librdkafka import logger
 from ottla.client.serialization import serialized, to_bytes
 from ottla.embedded import EmbeddedNode
@@ -64,10 +65,13 @@ class LocalWriter:
         """Messages that were taken and are neither acknowledged nor refused."""
         self._scheduled = False
         self._closed = False
+        self._generation = forks.generation
 
     # In any thread
 
     def write(self, key: Any, value: Any) -> DeliveryFuture:
+        if self._generation != forks.generation:
+            raise ClosedError("this queue was opened before a fork; open it in each process")
         key = None if key is None else serialized(to_bytes, key, "client id")
         value = serialized(to_bytes, value, "message")
         future = DeliveryFuture(self.topic, self._outcomes)
