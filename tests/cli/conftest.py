@@ -4,6 +4,7 @@ OTTLA_TEST_BOOTSTRAP lets the same tests run against another broker, for instanc
 """
 
 import itertools
+import logging
 import os
 from collections.abc import Iterator
 
@@ -28,6 +29,15 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def ottla(bootstrap: str) -> Ottla:
     """Runs commands against the session's node."""
     return Ottla(bootstrap)
+
+
+@pytest.fixture(autouse=True)
+def _client_log_level() -> Iterator[None]:
+    """A command quiets the client's log for its process; a test that calls one in this process puts it back."""
+    client_log = logging.getLogger("ottla.client")
+    level = client_log.level
+    yield
+    client_log.setLevel(level)
 
 
 _numbers = itertools.count()
