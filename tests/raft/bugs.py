@@ -130,6 +130,7 @@ CALM = Chances(
     cut=0,
     crash=0,
     slow_disk=0,
+    early=0,
     propose=0.1,
     read=0,
     compact=0,
@@ -153,8 +154,8 @@ HUNTS = (
     ),
     Hunt(
         plant=reads_without_a_round,
-        chances=replace(CALM, delay_turns_max=2, pause=0.05, resume=0.05, propose=0.5, read=1),
-        settings=RaftSettings(election_ticks=5, heartbeat_ticks=1),
+        chances=replace(CALM, delay_turns_max=2, pause=0.03, resume=0.1, propose=0.5, read=1),
+        settings=RaftSettings(election_ticks=6, heartbeat_ticks=1),
         voters=3,
     ),
     Hunt(

@@ -59,6 +59,8 @@ class Chances:
     """A node stands still, and does not know it: a stopped process, or a long collection of garbage."""
     resume: float = 0.05
     slow_disk: float = 0.3
+    early: float = 0.5
+    """Messages that need not wait for the disk do not."""
     propose: float = 0.3
     read: float = 0.2
     compact: float = 0.03
@@ -80,6 +82,7 @@ class Chances:
             pause=draw.choice([0, 0.01]),
             recover=draw.choice([0.05, 0.2, 0.6]),
             slow_disk=draw.choice([0, 0.3, 0.7]),
+            early=draw.choice([0, 0.5, 1]),
             propose=draw.choice([0.1, 0.4]),
             read=draw.choice([0.1, 0.5]),
             compact=draw.choice([0, 0.03, 0.1]),
@@ -245,7 +248,7 @@ class Simulation:
 
     def work_of(self, host: SimulatedHost) -> None:
         """Go on with the Ready in hand, or take the next one; several steps of it, or none if the disk is slow."""
-        if self.happens(0.5):
+        if self.happens(self.chances.early):
             for outgoing in host.node.early_messages():
                 self.send(host.node_id, outgoing.to, outgoing.message)
         while self.is_calm or not self.happens(self.chances.slow_disk):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.errors import BrokerError, ErrorCode, InvariantError
-from ottla.raft.entry import Entry, HardState
+from ottla.raft.entry import Entry, EntryId, HardState
 from ottla.raft.messages import Append, AppendReply, Attach, Heartbeat, HeartbeatReply
 from ottla.raft.progress import Pace
 from ottla.raft.ready import Leadership, RoleName
@@ -149,8 +149,8 @@ def test_a_voter_gets_its_directory_while_it_votes() -> None:
 
 def test_a_node_that_lost_its_log_says_so_and_stops() -> None:
     host = host_with(1)
-    with pytest.raises(InvariantError, match="lost some it had acknowledged"):
-        host.node.step(Heartbeat(sender=2, term=1, commit=7, round=0))
+    with pytest.raises(InvariantError, match="lost its disk"):
+        host.node.step(Heartbeat(sender=2, term=1, commit=EntryId(1, 1), match_index=7, round=0))
 
 
 def test_a_leader_that_nobody_answers_steps_down_after_an_election_time_out() -> None:

@@ -45,7 +45,7 @@ def request(term: int, *, sender: int = 2, last: EntryId = NOTHING, pre_vote: bo
 
 
 def heartbeat(term: int, *, sender: int = 2) -> Heartbeat:
-    return Heartbeat(sender=sender, term=term, commit=0, round=0)
+    return Heartbeat(sender=sender, term=term, commit=NOTHING, match_index=0, round=0)
 
 
 # 5.1: terms

@@ -240,9 +240,16 @@ def test_an_old_message_about_what_is_committed_is_acknowledged() -> None:
 
 def test_a_heartbeat_tells_what_is_committed_and_is_answered() -> None:
     host = host_with(1, 1)
-    sent = host.step(Heartbeat(sender=2, term=1, commit=2, round=7))
+    sent = host.step(Heartbeat(sender=2, term=1, commit=EntryId(2, 1), match_index=2, round=7))
     assert sent_to(sent, 2) == [HeartbeatReply(sender=1, term=1, round=7)]
     assert host.node.commit == 2
+
+
+@pytest.mark.parametrize("commit", [EntryId(3, 2), EntryId(2, 2)])
+def test_a_heartbeat_commits_nothing_that_is_not_the_leaders(commit: EntryId) -> None:
+    host = host_with(1, 1, term=2)
+    host.step(Heartbeat(sender=2, term=2, commit=commit, match_index=0, round=0))
+    assert host.node.commit == 0
 
 
 # Figure 7: whatever a new leader finds, all logs become like its own

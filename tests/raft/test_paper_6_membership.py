@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.raft.entry import EntryId
 from ottla.raft.messages import Append, AppendRejected, AppendReply, Attach, Heartbeat, HeartbeatReply, TimeoutNow
 from ottla.raft.ready import RoleName
 from ottla.raft.voters import Voter
@@ -309,14 +310,24 @@ def test_an_observer_that_lost_what_it_had_is_believed() -> None:
     assert [entry.index for entry in message.entries] == [1]
 
 
-def test_heartbeats_to_observers_are_rarer_and_say_nothing_of_commits() -> None:
+def test_an_observer_that_restarts_hears_what_is_committed_although_it_has_all_entries() -> None:
+    net = cluster()
+    net[1].propose(b"a")
+    net.settle()
+    net.restart(4)
+    net[4].step(Heartbeat(sender=1, term=1, commit=EntryId(0, 0), match_index=0, round=0))
+    net.pass_time(ELECTION_TICKS)
+    assert net[4].state == [b"a"]
+
+
+def test_heartbeats_to_observers_are_rarer_and_expect_nothing_of_their_logs() -> None:
     net = cluster()
     beats: list[tuple[int, Heartbeat]] = []
     net.on_send = lambda each: beats.append((each.to, each.message)) if isinstance(each.message, Heartbeat) else None
     net.pass_time(10 * ELECTION_TICKS)
     assert sum(to == 4 for to, _ in beats) == 10
     assert sum(to == 2 for to, _ in beats) == 50
-    assert {message.commit for to, message in beats if to == 4} == {0}
+    assert {message.match_index for to, message in beats if to == 4} == {0}
 
 
 def test_an_observer_that_falls_silent_is_forgotten() -> None:

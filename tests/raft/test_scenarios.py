@@ -225,7 +225,7 @@ def message_text(message: Message) -> str:
         case AppendRejected():
             return f"has no {message.rejected_index}, try {id_text(message.hint)}"
         case Heartbeat():
-            return f"heartbeat {message.round} commit {message.commit}"
+            return f"heartbeat {message.round} commit {id_text(message.commit)}"
         case HeartbeatReply():
             return f"heard {message.round} t{message.term}"
         case InstallSnapshot():

@@ -115,7 +115,7 @@ def test_entries_must_follow_each_other() -> None:
 
 def test_the_bytes_of_a_message_are_these() -> None:
     """They travel between nodes of different versions."""
-    heartbeat = Heartbeat(sender=2, term=3, commit=4, round=5)
+    heartbeat = Heartbeat(sender=2, term=3, commit=EntryId(4, 5), match_index=6, round=7)
     assert b"".join(encode_message(heartbeat)) == bytes.fromhex(
-        "06  00000002  0000000000000003  0000000000000004  0000000000000005"
+        "06  00000002  0000000000000003  0000000000000004 0000000000000005  0000000000000006  0000000000000007"
     )

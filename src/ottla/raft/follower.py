@@ -5,6 +5,7 @@ A voter in doubt campaigns. Any other node, an observer, asks the voters that it
 
 from __future__ import annotations
 
+from ottla.errors import invariant
 from ottla.raft.core import Core, Next
 from ottla.raft.messages import (
     Append,
@@ -42,9 +43,7 @@ class Follower:
                 self._append(message)
             case Heartbeat():
                 core.follow(message.sender)
-                core.log.commit_to(message.commit)
-                reply = HeartbeatReply(sender=core.node_id, term=core.term, round=message.round)
-                core.send(message.sender, reply)
+                self._heartbeat(message)
             case InstallSnapshot():
                 core.follow(message.sender)
                 self._install(message)
@@ -53,6 +52,17 @@ class Follower:
             case ReadReply():
                 core.read_results.append(ReadResult(read_id=message.read_id, index=message.index))
         return None
+
+    def _heartbeat(self, message: Heartbeat) -> None:
+        core, log = self._core, self._core.log
+        invariant(
+            message.match_index <= log.last_index,
+            f"node {core.node_id} has acknowledged {message.match_index} entries, and has {log.last_index}: it lost "
+            "its disk. Remove it from the voters, and add it again with an empty directory",
+        )
+        if log.matches(message.commit):
+            log.commit_to(message.commit.index)
+        core.send(message.sender, HeartbeatReply(sender=core.node_id, term=core.term, round=message.round))
 
     # The log
 

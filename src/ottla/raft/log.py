@@ -151,11 +151,7 @@ class RaftLog:
     def commit_to(self, index: int) -> None:
         """Never falls: what a late message says about an earlier time is still true, and no news."""
         if index > self.commit:
-            invariant(
-                index <= self.last_index,
-                f"{index} entries are committed, of which this log has {self.last_index}: it lost some it had "
-                "acknowledged. Remove this node from the voters, and add it again with an empty directory",
-            )
+            invariant(index <= self.last_index, f"{index} is committed, and not here: {self!r}")
             self.commit = index
 
     def unapplied(self, bytes_max: int) -> Sequence[Entry]:

@@ -63,8 +63,10 @@ class AppendRejected(Message):
 class Heartbeat(Message):
     """The leader is there. A reply to `round` proves that it still was after the round had begun."""
 
-    commit: int
-    """No more than what the receiver has acknowledged: a heartbeat says nothing about its log."""
+    commit: EntryId
+    """The last committed entry. Who has it has all before it too, and knows now that they are committed."""
+    match_index: int
+    """What the receiver has acknowledged as a voter: if it lacks that, it has lost its disk. 0 to others."""
     round: int
 
 

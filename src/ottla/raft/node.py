@@ -42,7 +42,7 @@ READ_ID_MAX = 2**62
 class RaftNode:
     """See the package's docstring for how it is driven."""
 
-    __slots__ = ("_core", "_handed_out", "_leadership", "_next_read_id", "_random", "_ready", "_role")
+    __slots__ = ("_core", "_handed_out", "_leadership", "_next_read_id", "_ready", "_role")
 
     def __init__(
         self,

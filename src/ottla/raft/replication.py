@@ -113,13 +113,20 @@ class Replication:
 
     def heartbeat(self, round_number: int, *, to_observers: bool) -> None:
         for node_id, progress in self.voters.items():
-            self._send_heartbeat(node_id, progress, round_number, min(progress.match, self._core.log.commit))
+            self._send_heartbeat(node_id, progress, round_number, progress.match)
         for node_id, progress in self.observers.items() if to_observers else ():
-            self._send_heartbeat(node_id, progress, round_number, commit=0)
+            self._send_heartbeat(node_id, progress, round_number, match_index=0)
 
-    def _send_heartbeat(self, node_id: int, progress: Progress, round_number: int, commit: int) -> None:
-        core = self._core
-        core.send(node_id, Heartbeat(sender=core.node_id, term=core.term, commit=commit, round=round_number))
+    def _send_heartbeat(self, node_id: int, progress: Progress, round_number: int, match_index: int) -> None:
+        core, log = self._core, self._core.log
+        heartbeat = Heartbeat(
+            sender=core.node_id,
+            term=core.term,
+            commit=EntryId(log.commit, log.term(log.commit)),
+            match_index=match_index,
+            round=round_number,
+        )
+        core.send(node_id, heartbeat)
         progress.sent_heartbeat()
 
     def flush(self) -> None:

@@ -81,7 +81,7 @@ _FORMS = (
     _Form(3, Append, previous=ENTRY_ID, commit=NUMBER),
     _Form(4, AppendReply, match_index=NUMBER),
     _Form(5, AppendRejected, rejected_index=NUMBER, hint=ENTRY_ID),
-    _Form(6, Heartbeat, commit=NUMBER, round=NUMBER),
+    _Form(6, Heartbeat, commit=ENTRY_ID, match_index=NUMBER, round=NUMBER),
     _Form(7, HeartbeatReply, round=NUMBER),
     _Form(8, InstallSnapshot),
     _Form(9, TimeoutNow),
