@@ -156,7 +156,13 @@ def test_partitions_are_spread_anew_when_members_come_and_go(
     topic = make_topic(partitions=6)
 
     def member() -> _Member:
-        settings = {"group_id": unique, "heartbeat_interval_ms": 100, "partition_assignment_strategy": [assignor]}
+        settings = {
+            "group_id": unique,
+            "heartbeat_interval_ms": 100,
+            "partition_assignment_strategy": [assignor],
+            # Its first join may come before it knows the topic's partitions; it then joins again when it learns of them.
+            "metadata_max_age_ms": 500,
+        }
         started = _Member(lambda: _consumer(bootstrap, topic, **settings))
         started.start()
         return started
