@@ -160,7 +160,7 @@ def test_partitions_are_spread_anew_when_members_come_and_go(
             "group_id": unique,
             "heartbeat_interval_ms": 100,
             "partition_assignment_strategy": [assignor],
-            # Its first join may come before it knows the topic's partitions; it then joins again when it learns of them.
+            # It may join before it knows the topic's partitions, and joins again when it learns of them.
             "metadata_max_age_ms": 500,
         }
         started = _Member(lambda: _consumer(bootstrap, topic, **settings))
