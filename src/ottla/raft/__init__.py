@@ -26,7 +26,7 @@ How to drive a node
 
     node = RaftNode(node_id=1, stable=log, hard_state=read_hard_state(), random=random, settings=RaftSettings())
 
-    def pump():                                   # after every call below
+    def pump():                                   # once a turn of the event loop, after the calls below
         send(node.early_messages())               # these wait for no disk
         while no Ready is being carried out and (ready := node.ready()) is not None:
             if ready.leadership: fence or start the controller (see there)

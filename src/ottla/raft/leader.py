@@ -137,7 +137,7 @@ class Leader:
     def snapshot_failed(self, node_id: int) -> None:
         progress = self.replication.find(node_id)
         if progress is not None and progress.pace is Pace.SNAPSHOT:
-            progress.probe()
+            progress.probe()  # with the next tick, so that a snapshot that always fails is not offered without a pause
 
     def read(self, reader: Reader) -> bool:
         """Whether there is room for one more."""
@@ -168,11 +168,10 @@ class Leader:
                 return None
             case Append() | Heartbeat() | InstallSnapshot() | TimeoutNow():
                 broken(f"node {message.sender} also leads term {message.term}")
-        progress = self.replication.find(message.sender)
+        progress = self.replication.heard(message.sender)
         return None if progress is None else self._hear(progress, message)
 
     def _hear(self, progress: Progress, message: Message) -> Next | None:
-        progress.heard()
         match message:
             case AppendReply():
                 self.replication.acknowledged(progress, message)

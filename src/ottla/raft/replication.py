@@ -24,24 +24,30 @@ OBSERVER_SILENCE = 4
 
 
 class Replication:
-    __slots__ = ("_core", "observers", "voters")
+    __slots__ = ("_core", "_due", "_flushed", "observers", "voters")
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.voters: dict[int, Progress] = {}
         """The other voters: not the leader itself."""
         self.observers: dict[int, Progress] = {}
+        self._due: set[int] = set()
+        """Whom something has happened to since the last flush: a hundred acknowledgements must not each look at a
+        hundred nodes."""
+        self._flushed: tuple[int, int] | None = None
+        """The end of the log and of what is committed, as everybody has been told, or will be when there is room."""
         self.follow_voter_set()
 
     def follow_voter_set(self) -> None:
         """The set in the log has changed. Who was a voter goes on as an observer, and so learns that it is none."""
         wanted = set(self._core.log.voters.ids) - {self._core.node_id}
-        for node_id in set(self.voters) - wanted:
+        for node_id in sorted(set(self.voters) - wanted):
             self.observers[node_id] = self.voters.pop(node_id)
         for node_id in sorted(wanted - set(self.voters)):
             # What it acknowledged as an observer may be of an earlier life of it; that it was heard is still true.
             self.voters[node_id] = self._unknown(self._core.log.last_index)
             self.voters[node_id].is_active = self.observers.pop(node_id, None) is not None
+            self._due.add(node_id)
 
     def _unknown(self, last_index: int) -> Progress:
         """A node that has been told nothing yet is first asked whether it has everything."""
@@ -61,12 +67,14 @@ class Replication:
         unknown = [node_id for node_id in node_ids if self.find(node_id) is None and node_id != self._core.node_id]
         for node_id in unknown[:room]:
             self.observers[node_id] = self._unknown(self._core.log.commit)
+            self._due.add(node_id)
 
     def attach(self, node_id: int) -> None:
         """The node asks for the log. What was known of an observer may be of an earlier life of it.
 
         A voter asks when it hears nothing. That it is heard itself does not make it one of a majority that is reached.
         """
+        self._due.add(node_id)
         if node_id in self.voters:
             self.voters[node_id].must_ask = True
             return
@@ -77,6 +85,14 @@ class Replication:
             self.observers[node_id].heard()
 
     # Hearing
+
+    def heard(self, node_id: int) -> Progress | None:
+        """What is known of the node that has just said something; None: it is nobody that the log is sent to."""
+        progress = self.find(node_id)
+        if progress is not None:
+            progress.heard()
+            self._due.add(node_id)
+        return progress
 
     def acknowledged(self, progress: Progress, reply: AppendReply) -> None:
         log = self._core.log
@@ -130,11 +146,17 @@ class Replication:
         progress.sent_heartbeat()
 
     def flush(self) -> None:
+        """Send everybody what there is for them, and room."""
         log = self._core.log
+        ends = (log.last_index, log.commit)
+        due, self._due = self._due, set()
+        is_news = ends != self._flushed
+        self._flushed = ends
         for node_id, progress in self.voters.items():
-            self._feed(node_id, progress, log.last_index)
-        for node_id, progress in self.observers.items():
-            self._feed(node_id, progress, log.commit)
+            if is_news or node_id in due:
+                self._feed(node_id, progress, log.last_index)
+        for node_id in self.observers if is_news else sorted(due & self.observers.keys()):
+            self._feed(node_id, self.observers[node_id], log.commit)
 
     def _feed(self, node_id: int, progress: Progress, upto_index: int) -> None:
         while progress.pace is not Pace.SNAPSHOT:
@@ -177,8 +199,10 @@ class Replication:
 
     def tick(self) -> None:
         log, patience_ticks = self._core.log, OBSERVER_SILENCE * self._core.settings.election_ticks
-        for _, progress in self:
+        for node_id, progress in self:
             progress.tick(log.commit)
+            if progress.must_ask:
+                self._due.add(node_id)
         silent = [node_id for node_id, each in self.observers.items() if each.ticks_since_heard > patience_ticks]
         for node_id in silent:
             del self.observers[node_id]

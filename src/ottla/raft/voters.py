@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,9 +45,6 @@ class VoterSet:
 
     def __contains__(self, node_id: object) -> bool:
         return any(voter.node_id == node_id for voter in self.voters)
-
-    def __iter__(self) -> Iterator[Voter]:
-        return iter(self.voters)
 
     def __len__(self) -> int:
         return len(self.voters)
