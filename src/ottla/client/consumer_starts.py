@@ -1,9 +1,8 @@
 """Where a consumer starts in the partitions that it is given.
 
-librdkafka would find that out by itself; but until it has, it may fetch once from where this consumer was when it last
-had the partition, and hand out records that another member has done, and then some of them again. (Seen with librdkafka
-2.16 and brokers of both kinds, in about one of forty rebalances.) Partitions that come with their offsets are fetched
-from there and nowhere else.
+librdkafka would find that out by itself; but now and then a consumer that is given a partition again is first handed
+records from where it was when it last had it, and then those from the committed offset: some that another member has
+done, and some twice (decisions/0009). Partitions that come with their offsets are read from there and nowhere else.
 """
 
 from typing import Any

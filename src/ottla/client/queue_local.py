@@ -1,9 +1,9 @@
 """Writing to the node that this process hosts, without a socket in between.
 
-A message that waits for its acknowledgement goes through fewer threads this way, and takes half the time and half the
-CPU of one that goes through librdkafka. Messages gather while the node is busy and are handed to it in batches, one per
-partition, as the Produce request that a client would send: one behaviour, two doors. The partition is chosen by the
-same hash, so it does not matter through which door a client's messages come.
+A message that waits for its acknowledgement goes through fewer threads this way, which saves some 90 µs of time and of
+CPU (decisions/0008). Messages gather while the node is busy and are handed to it in batches, one per partition, as the
+Produce request that a client would send: one behaviour, two doors. The partition is chosen by the same hash, so it does
+not matter through which door a client's messages come.
 
 Nothing needs to be sent again here: the node is in this process, and has committed a batch or has not.
 """
