@@ -15,7 +15,7 @@ from tests.raft.simulation import Chances, Simulation, find_violation
 SEEDS = int(os.environ.get("OTTLA_RAFT_SEEDS", "60"))
 SEEDS_PER_TEST = 10
 TURNS = 400
-SEEDS_TO_FIND_A_BUG = 100
+SEEDS_TO_FIND_A_BUG = 150
 
 
 @pytest.mark.parametrize("first_seed", range(0, SEEDS, SEEDS_PER_TEST))
