@@ -3,6 +3,8 @@
     BrokerConfig ── network, fetch, quota   what clients may cost
                  ── journal, storage, log   what is kept, and how safely
                  ── groups                  consumer groups
+                 ── cluster, quorum,        several nodes
+                    replication, gossip
                  ── logging
 
 Each field has its unit in its name and its reason below it. `load_config` puts together defaults, a YAML file, the
@@ -19,18 +21,24 @@ from ottla.config.broker import (
     NetworkConfig,
     QuotaConfig,
 )
+from ottla.config.cluster import ClusterConfig
 from ottla.config.groups import GroupConfig
 from ottla.config.load import load_config
 from ottla.config.log import COMPACT, DELETE, CompressionType, LogConfig, TimestampType
+from ottla.config.membership import GossipConfig
+from ottla.config.quorum import QuorumConfig
+from ottla.config.replication import ReplicationConfig
 from ottla.config.storage import Durability, JournalConfig, StorageConfig
 
 __all__ = [
     "COMPACT",
     "DELETE",
     "BrokerConfig",
+    "ClusterConfig",
     "CompressionType",
     "Durability",
     "FetchConfig",
+    "GossipConfig",
     "GroupConfig",
     "JournalConfig",
     "LogConfig",
@@ -38,7 +46,9 @@ __all__ = [
     "LogLevel",
     "LoggingConfig",
     "NetworkConfig",
+    "QuorumConfig",
     "QuotaConfig",
+    "ReplicationConfig",
     "StorageConfig",
     "TimestampType",
     "load_config",

@@ -3,8 +3,12 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ottla.config.cluster import ClusterConfig
 from ottla.config.groups import GroupConfig
 from ottla.config.log import LogConfig
+from ottla.config.membership import GossipConfig
+from ottla.config.quorum import QuorumConfig
+from ottla.config.replication import ReplicationConfig
 from ottla.config.settings import check_limits, refused, setting
 from ottla.config.storage import JournalConfig, StorageConfig
 from ottla.config.units import INT32_MAX, KIB, MIB, MINUTE_MS
@@ -104,6 +108,12 @@ class BrokerConfig:
     """The port that clients are told to connect to; none: the port."""
     data_dir: str = setting("data", kafka=("log.dirs", "log.dir"))
     """The directory that holds everything the node keeps. One process owns it at a time."""
+    cluster_port: int | None = setting(None, at_least=0, at_most=65_535)
+    """The port on which nodes talk to each other: TCP for the quorum, UDP for gossip; 0 takes a free one. None: this
+    node is a cluster of one that nobody can join."""
+    seeds: frozenset[str] = frozenset()
+    """Cluster addresses (host:port) of nodes of the cluster to join. Nodes that are first started with the same seeds,
+    themselves among them, form a new cluster together."""
     rack: str | None = setting(None, kafka=("broker.rack",))
     """Where the node stands. Replicas of a partition are put on different racks where there are enough."""
 
@@ -130,6 +140,14 @@ class BrokerConfig:
     """The logs of topics that do not set their own configs."""
     groups: GroupConfig = field(default_factory=GroupConfig)
     """Consumer groups and their offsets."""
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+    """Brokers and their controller."""
+    quorum: QuorumConfig = field(default_factory=QuorumConfig)
+    """Raft for the metadata log."""
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    """Copies of partitions on other nodes."""
+    gossip: GossipConfig = field(default_factory=GossipConfig)
+    """Membership by gossip."""
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     """What the node says of itself."""
 
