@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from bisect import insort
+from collections import deque
+from collections.abc import Callable
+from operator import itemgetter
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ottla.errors import BrokerError, ErrorCode, invariant
 
@@ -11,6 +15,10 @@ if TYPE_CHECKING:
     from ottla.types import TopicId
 
 NO_EPOCH = -1
+NO_OFFSET = -1
+
+OnCommitted: TypeAlias = "Callable[[BrokerError | None], None]"
+"""Told that an offset is committed, or why it will not be here."""
 
 
 class Waiter(Protocol):
@@ -30,7 +38,17 @@ class Partition:
     made durable.
     """
 
-    __slots__ = ("high_watermark", "in_sync_replicas", "index", "leader_epoch", "log", "topic", "topic_id", "waiters")
+    __slots__ = (
+        "_commits",
+        "high_watermark",
+        "in_sync_replicas",
+        "index",
+        "leader_epoch",
+        "log",
+        "topic",
+        "topic_id",
+        "waiters",
+    )
 
     def __init__(self, *, topic: str, topic_id: TopicId, index: int, leader_epoch: int, log: Log) -> None:
         self.topic = topic
@@ -43,6 +61,8 @@ class Partition:
         self.high_watermark = log.durable_offset
         self.waiters: dict[Waiter, None] = {}
         """In the order in which they came: they are served in it."""
+        self._commits: deque[tuple[int, OnCommitted]] = deque()
+        """Who waits for which high watermark, the lowest first."""
 
     def on_durable(self, size_bytes: int) -> None:
         """A commit has covered `size_bytes` more of the log: let readers see them."""
@@ -53,6 +73,41 @@ class Partition:
             if self.waiters:
                 for waiter in tuple(self.waiters):
                     waiter.more(self, size_bytes)
+            if self._commits:
+                self._tell_committed()
+
+    def on_failed(self, error: BrokerError) -> None:
+        """A commit failed, and the log is back at what is durable: what was appended since will not be committed."""
+        self._refuse_above(self.log.end_offset, error)
+
+    def when_committed(self, offset: int, done: OnCommitted) -> None:
+        """Call `done` once everything below `offset` is committed: at once if it is.
+
+        With NOT_LEADER_OR_FOLLOWER if leadership ends before that, for then nobody here can know.
+        """
+        if self.high_watermark >= offset:
+            done(None)
+        elif not self._commits or self._commits[-1][0] <= offset:
+            self._commits.append((offset, done))
+        else:
+            insort(self._commits, (offset, done), key=itemgetter(0))
+
+    def end(self) -> None:
+        """This node leads the partition no longer: nobody waits for it here any more."""
+        self._refuse_above(NO_OFFSET, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        for waiter in tuple(self.waiters):
+            waiter.gone(self)
+
+    def _tell_committed(self) -> None:
+        commits, high_watermark = self._commits, self.high_watermark
+        while commits and commits[0][0] <= high_watermark:
+            commits.popleft()[1](None)
+
+    def _refuse_above(self, offset: int, error: BrokerError) -> None:
+        refused = [done for wanted, done in self._commits if wanted > offset]
+        self._commits = deque(waiting for waiting in self._commits if waiting[0] <= offset)
+        for done in refused:
+            done(error)
 
     @property
     def last_stable_offset(self) -> int:

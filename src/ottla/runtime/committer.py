@@ -137,7 +137,7 @@ class Committer:
             commit = self._group.begin()
         except Exception as bug:
             self.failed = self._bug(bug)
-            self._refuse(answers, self.failed)
+            self._refuse(answers, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failed)))
             return
         if commit is None:
             self._finish(None, touched, answers)
@@ -215,7 +215,10 @@ class Committer:
             self._touched.pop(partition, None)
         answers += self._answers
         self._answers = []
-        self._refuse(answers, error)
+        refused = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        for partition in touched:
+            partition.on_failed(refused)
+        self._refuse(answers, refused)
         self.on_commit()
 
     def _tell_failure(self, error: DiskFailedError) -> None:
@@ -225,8 +228,7 @@ class Committer:
             self._tell_failures_from = now + FAILURE_LINES_S
             log.error("a commit failed: %s", error)
 
-    def _refuse(self, answers: list[Any], error: DiskFailedError) -> None:
-        refused = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    def _refuse(self, answers: list[Any], refused: BrokerError) -> None:
         for deferred, answer, on_failure in answers:
             if on_failure is None:
                 deferred.fail(refused)

@@ -260,6 +260,8 @@ class Node:
     def _on_change(self, changes: Changes) -> None:
         for topic in changes.topics_deleted:
             self.partitions.topic_deleted(topic)
+        for created in changes.topics_created.values():
+            self.partitions.topic_created(created)
         if changes.topics_deleted:
             self.groups.topics_deleted([topic.name for topic in changes.topics_deleted])
         if changes.configs:

@@ -7,9 +7,10 @@ one lookup by name for every partition of every request, so it is two plain dict
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.metadata.internal_topics import INTERNAL_TOPICS
 from ottla.replication.partition import Partition
 from ottla.types import TopicPartition
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
     from ottla.storage.log_manager import LogManager
     from ottla.types import TopicId
+
+OnLed: TypeAlias = Callable[[Partition], None]
+OnLost: TypeAlias = Callable[[str, int], None]
+"""Given the topic and the partition's index."""
 
 
 class Partitions:
@@ -33,6 +38,25 @@ class Partitions:
         self._image = image
         self._log_config = log_config
         self._open: dict[str, dict[int, Partition]] = {}
+        self._listeners: list[tuple[OnLed, OnLost]] = []
+
+    def listen(self, on_led: OnLed, on_lost: OnLost) -> None:
+        """Tell of the partitions of internal topics that are led here, now and later, and of those that no longer are.
+
+        A partition that is led anew, in another epoch, is lost first. Others are not told of: nobody asked for them
+        yet, and telling would open their logs.
+        """
+        self._listeners.append((on_led, on_lost))
+        for name in INTERNAL_TOPICS:
+            topic = self._image().topics.get(name)
+            for index in topic.partitions if topic is not None else ():
+                on_led(self.get(name, index))
+
+    def topic_created(self, topic: TopicImage) -> None:
+        if topic.is_internal and self._listeners:
+            for index in topic.partitions:
+                for on_led, _ in self._listeners:
+                    on_led(self.get(topic.name, index))
 
     def get(self, topic: str, index: int) -> Partition:
         """Raises UNKNOWN_TOPIC_OR_PARTITION."""
@@ -80,8 +104,10 @@ class Partitions:
     def topic_deleted(self, topic: TopicImage) -> None:
         of_topic = self._open.pop(topic.name, {})
         for partition in of_topic.values():
-            for waiter in tuple(partition.waiters):
-                waiter.gone(partition)
+            partition.end()
+            if topic.is_internal:
+                for _, on_lost in self._listeners:
+                    on_lost(topic.name, partition.index)
         for index in topic.partitions:
             self._logs.delete(TopicPartition(topic.name, index), topic.topic_id)
 

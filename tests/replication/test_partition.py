@@ -1,0 +1,60 @@
+"""What waits for a partition's high watermark, and who is told what."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.replication.partition import Partition
+
+
+class Told:
+    """What those who wait were told, in order."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self.heard: list[tuple[int, ErrorCode | None]] = []
+
+    def wait_for(self, offset: int) -> None:
+        self._partition.when_committed(offset, lambda error: self.heard.append((offset, error and error.code)))
+
+
+def led(*, durable: int = 0, end: int = 10) -> tuple[Partition, Any]:
+    log = SimpleNamespace(durable_offset=durable, end_offset=end)
+    return Partition(topic="t", topic_id=b"t" * 16, index=0, leader_epoch=1, log=cast(Any, log)), log
+
+
+def test_who_waits_for_what_is_committed_is_told_at_once() -> None:
+    partition, _ = led(durable=5)
+    told = Told(partition)
+    told.wait_for(5)
+    assert told.heard == [(5, None)]
+
+
+def test_waiting_is_in_the_order_of_offsets() -> None:
+    partition, log = led()
+    told = Told(partition)
+    for offset in (3, 1, 2, 4):
+        told.wait_for(offset)
+    log.durable_offset = 3
+    partition.on_durable(100)
+    assert told.heard == [(1, None), (2, None), (3, None)]
+
+
+def test_a_commit_that_failed_is_told_to_those_above_it() -> None:
+    partition, log = led(end=10)
+    told = Told(partition)
+    told.wait_for(2)
+    told.wait_for(5)
+    log.end_offset = 2
+    partition.on_failed(BrokerError(ErrorCode.KAFKA_STORAGE_ERROR))
+    assert told.heard == [(5, ErrorCode.KAFKA_STORAGE_ERROR)]
+
+
+def test_when_leadership_ends_nobody_waits_any_more() -> None:
+    partition, log = led()
+    told = Told(partition)
+    told.wait_for(2)
+    partition.end()
+    log.durable_offset = 3
+    partition.on_durable(100)
+    assert told.heard == [(2, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
