@@ -7,6 +7,8 @@ The runtime, for each request: append `records`, `replay` them in order, take th
 the records are durable show both to the node and answer.
 """
 
+from collections.abc import Callable
+
 from ottla.config import BrokerConfig
 from ottla.metadata import brokers, client_quotas, config_changes, producer_ids, topic_changes, topic_creation
 from ottla.metadata.brokers import BrokerRegistration
@@ -29,10 +31,26 @@ from ottla.replicated import Result
 
 
 class Controller:
-    def __init__(self, config: BrokerConfig, random: Random) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        random: Random,
+        *,
+        image: MetadataImage | None = None,
+        end_offset: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Decides from `image` on: all that is committed when this node becomes the controller.
+
+        `end_offset` tells the offset that the next record of the metadata log will have, in the same count as the
+        `current_metadata_offset` of heartbeats (the last offset that a broker has applied).
+        """
         self._config = config
         self._random = random
-        self._state = MetadataState()
+        self._end_offset = end_offset
+        self._state = MetadataState(image)
+
+    def activate(self, now_ms: int) -> None:
+        """From now on this node decides, alone: brokers have their whole session to find it."""
 
     # State
 

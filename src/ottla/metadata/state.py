@@ -9,7 +9,7 @@ The controller owns one of these; in a cluster so does every broker that follows
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ottla.errors import broken
 from ottla.metadata.features import SUPPORTED_FEATURES
@@ -82,12 +82,25 @@ class _TopicDraft:
         self.partitions = partitions
 
 
+class PartitionWatcher(Protocol):
+    """Somebody who keeps partitions by other keys than the image does, and so must see each change."""
+
+    def partition_changed(
+        self, topic_id: TopicId, index: int, before: PartitionImage | None, after: PartitionImage | None
+    ) -> None:
+        """None before: the partition is new; None after: it is gone."""
+
+
 class MetadataState:
-    def __init__(self) -> None:
-        self._image = empty_image(SUPPORTED_FEATURES)
+    def __init__(self, image: MetadataImage | None = None, *, watcher: PartitionWatcher | None = None) -> None:
+        """Goes on from `image`, or begins with nothing. The watcher is told of changes, not of what `image` holds."""
+        self._image = empty_image(SUPPORTED_FEATURES) if image is None else image
+        self._watcher = watcher
         self._changes = Changes()
         self.colliding_names: dict[str, str] = {}
         """Topics by what their names look like in metrics: no two may look alike."""
+        for name in self._image.topics:
+            self._note_name(name)
         self._clear_drafts()
         self._replayers: Mapping[type[Any], Callable[[Any], None]] = {
             TopicRecord: self._topic,
@@ -140,9 +153,12 @@ class MetadataState:
 
     def _topic(self, record: TopicRecord) -> None:
         self._topic_drafts[record.topic_id] = _TopicDraft(record.name, {})
-        key = collision_key(record.name)
+        self._note_name(record.name)
+
+    def _note_name(self, name: str) -> None:
+        key = collision_key(name)
         if key is not None:
-            self.colliding_names[key] = record.name
+            self.colliding_names[key] = name
 
     def _draft(self, topic_id: TopicId) -> _TopicDraft:
         draft = self._topic_drafts.get(topic_id)
@@ -166,11 +182,18 @@ class MetadataState:
             directories=tuple(record.directories),
         )
         # Partitions made together on few brokers are mostly alike: one object for all of them.
-        self._draft(record.topic_id).partitions[record.partition_id] = self._seen.setdefault(partition, partition)
+        self._put_partition(record.topic_id, record.partition_id, self._seen.setdefault(partition, partition))
 
     def _partition_change(self, record: PartitionChangeRecord) -> None:
-        partitions = self._draft(record.topic_id).partitions
-        partitions[record.partition_id] = changed_partition(partitions[record.partition_id], record)
+        before = self._draft(record.topic_id).partitions[record.partition_id]
+        after = changed_partition(before, record)
+        self._put_partition(record.topic_id, record.partition_id, self._seen.setdefault(after, after))
+
+    def _put_partition(self, topic_id: TopicId, index: int, partition: PartitionImage) -> None:
+        partitions = self._draft(topic_id).partitions
+        if self._watcher is not None:
+            self._watcher.partition_changed(topic_id, index, partitions.get(index), partition)
+        partitions[index] = partition
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         draft = self._topic_drafts.pop(record.topic_id, None)
@@ -178,6 +201,9 @@ class MetadataState:
         if topic is not None:
             self._removed[record.topic_id] = topic
         removed = draft or topic or broken(f"no topic {record.topic_id.hex()} to remove from the metadata")
+        if self._watcher is not None:
+            for index, partition in removed.partitions.items():
+                self._watcher.partition_changed(record.topic_id, index, partition, None)
         self._remove_configs(ConfigResource(ResourceType.TOPIC, removed.name))
         self.colliding_names.pop(collision_key(removed.name) or "", None)
 
@@ -253,6 +279,8 @@ class MetadataState:
         self._changes.brokers.add(broker.broker_id)
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
+        """Its epoch counts as used even where the broker is not known: a snapshot tells of those who left like this."""
+        self._next_broker_epoch = max(self._next_broker_epoch, record.broker_epoch + 1)
         if self._brokers is None:
             self._brokers = dict(self._image.brokers)
         self._brokers.pop(record.broker_id, None)
