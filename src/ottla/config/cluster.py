@@ -1,9 +1,22 @@
 """The cluster: how nodes find each other, and how long one may be silent before others take over."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ottla.config.settings import check_limits, setting
-from ottla.config.units import INT32_MAX, SECOND_MS
+from ottla.config.units import GIB, INT32_MAX, MINUTE_MS, SECOND_MS
+
+
+class Placement(StrEnum):
+    """What may be put on a broker, and what is to be taken from it."""
+
+    OPEN = "open"
+    JOINING = "joining"
+    """New here: it is filled up with its share of what the others hold."""
+    DRAINING = "draining"
+    """Somebody wants it out of service: all that it holds moves to others."""
+    GONE = "gone"
+    """The same, because it has been away for too long. Ends when it comes back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +37,22 @@ class ClusterConfig:
     """Nodes that join become voters by themselves while the cluster has fewer than this many."""
     auto_rebalance_enable: bool = True
     """Whether partitions move by themselves when a broker has joined or left for good."""
+    auto_leader_rebalance_enable: bool = setting(True, kafka=("auto.leader.rebalance.enable",))
+    """Whether leadership goes back to the preferred replica once that is in sync again, and from brokers that carry
+    much more than others to those that carry less."""
+    leader_rebalance_delay_ms: int = setting(30 * SECOND_MS, at_least=1, at_most=INT32_MAX)
+    """A broker must have been in service for this long before leadership comes to it by itself; and leaders are moved
+    because of load at most this often."""
+    broker_gone_after_ms: int = setting(10 * MINUTE_MS, at_least=0)
+    """A broker that has been fenced for this long counts as gone for good: its replicas are made anew on others.
+    0: never."""
+    placement: Placement = Placement.OPEN
+    """What may be put on a broker. It is set while the cluster runs (`ottla cluster decommission`), for one broker, as
+    `ottla.cluster.placement`; a node's own file does not decide about it."""
+    rebalance_moves_max: int = setting(10, at_least=1, at_most=10_000)
+    """How many partitions are on their way to other brokers at once."""
+    rebalance_bytes_max: int = setting(4 * GIB, at_least=1)
+    """How much of them, as far as their sizes are known. One is always on its way, however large."""
 
     def __post_init__(self) -> None:
         check_limits(self, "cluster.")

@@ -1,7 +1,7 @@
 """The configs of a broker: every setting of its file, under Kafka's name where Kafka has one.
 
-Those about logs can be changed while the cluster runs, for one broker or for all; the others show what the node was
-started with.
+Those about logs can be changed while the cluster runs, for one broker or for all, and what may be placed on one broker;
+the others show what the node was started with.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from ottla.config import BrokerConfig
 from ottla.config.names import Setting, settings
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.config_defs import ConfigDef, define
+from ottla.metadata.placement import PLACEMENT
 from ottla.metadata.topic_configs import dynamic_log_config
 
 
@@ -20,7 +21,7 @@ def broker_configs() -> Mapping[str, ConfigDef]:
     """By name, in alphabetical order. What has two names in Kafka (node.id, broker.id) has both here."""
     found = {name: setting for setting in settings().values() for name in _names_of(setting)}
     return {
-        name: define(name, setting, read_only=not setting.path.startswith("log."))
+        name: define(name, setting, read_only=not (setting.path.startswith("log.") or name == PLACEMENT))
         for name, setting in sorted(found.items())
     }
 
@@ -42,4 +43,6 @@ def require_dynamic(config: BrokerConfig, values: Mapping[str, str]) -> None:
             raise BrokerError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}")
         if known[name].read_only:
             raise BrokerError(ErrorCode.INVALID_CONFIG, f"Cannot update this config dynamically: {name}")
+    if PLACEMENT in values:
+        known[PLACEMENT].parse(values[PLACEMENT])
     dynamic_log_config(config.log, values)

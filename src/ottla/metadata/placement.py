@@ -1,24 +1,57 @@
 """Which brokers hold the replicas of a new partition.
 
-Leaders go round the active brokers in a ring that changes rack with every step where it can. The followers of a
-partition are taken from the ring after its leader, a rack that has no replica yet first: replicas span as many racks
-as there are. With every full round the followers start one further from the leader, so that the partitions of a dead
-broker are taken over by many brokers and not by its neighbour. Where the first leader sits comes in as `start`:
-topics of one partition shall not all land on the same broker.
+Leaders go round the open brokers in a ring that changes rack with every step where it can, and host within a rack. The
+followers of a partition are taken from the ring after its leader, a rack that has no replica yet first, then a host
+that has none: replicas span as many racks as there are, and as many hosts within them. With every full round the
+followers start one further from the leader, so that the partitions of a dead broker are taken over by many brokers and
+not by its neighbour. Where the first leader sits comes in as `start`: topics of one partition shall not all land on
+the same broker.
+
+What is placed stays. Who gets what when something has to move is decided in `balancer_plan`, by the same measure of
+crowding, and by `rank`: rendezvous hashing, in which every broker has its own order of preference among all
+partitions. The same broker asks for the same partitions whoever plans, and whatever else is in the cluster.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import chain, zip_longest
+from typing import NamedTuple, TypeVar
+from zlib import crc32
 
+from ottla.config.cluster import Placement
 from ottla.errors import BrokerError, ErrorCode
-from ottla.metadata.image import BrokerImage
+from ottla.metadata.image import BrokerImage, MetadataImage, ResourceType
+from ottla.types import TopicId
+
+T = TypeVar("T")
+
+PLACEMENT = "ottla.cluster.placement"
+"""The config of a broker that says what may be put on it."""
+
+_UINT64 = 2**64 - 1
 
 
 class Seat(NamedTuple):
     """A broker in the ring."""
 
     broker_id: int
-    rack: str | None
+    rack: str
+    host: tuple[str, str]
+    """With its rack: brokers in two racks are never on one host, whatever their addresses look like."""
+
+
+def placement_of(image: MetadataImage, broker_id: int) -> Placement:
+    return Placement(image.config_of(ResourceType.BROKER, str(broker_id)).get(PLACEMENT, Placement.OPEN))
+
+
+def open_brokers(image: MetadataImage) -> list[BrokerImage]:
+    """Those that new replicas may be put on: in service, and to stay there."""
+    closed = (Placement.DRAINING, Placement.GONE)
+    return [
+        broker
+        for broker in image.brokers.values()
+        if broker.is_active and placement_of(image, broker.broker_id) not in closed
+    ]
 
 
 def place(
@@ -43,15 +76,24 @@ def require_enough(available: int, replication_factor: int) -> None:
         )
 
 
+def seat_of(broker: BrokerImage) -> Seat:
+    rack = broker.rack or ""
+    return Seat(broker.broker_id, rack, (rack, broker.endpoints[0].host if broker.endpoints else ""))
+
+
 def seats(brokers: Iterable[BrokerImage]) -> list[Seat]:
     """The active brokers in their ring: one of each rack, then the next of each. The same brokers, the same ring."""
-    racks: dict[str, list[Seat]] = {}
+    racks: dict[str, dict[tuple[str, str], list[Seat]]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):
         if broker.is_active:
-            racks.setdefault(broker.rack or "", []).append(Seat(broker.broker_id, broker.rack))
-    columns = [racks[rack] for rack in sorted(racks)]
-    rounds = max(map(len, columns), default=0)
-    return [column[turn] for turn in range(rounds) for column in columns if turn < len(column)]
+            seat = seat_of(broker)
+            racks.setdefault(seat.rack, {}).setdefault(seat.host, []).append(seat)
+    return _in_turns([_in_turns(hosts.values()) for _, hosts in sorted(racks.items())])
+
+
+def _in_turns(columns: Iterable[Sequence[T]]) -> list[T]:
+    """One of each, then the next of each, until all are empty."""
+    return [item for item in chain.from_iterable(zip_longest(*columns)) if item is not None]
 
 
 def _replicas(ring: Sequence[Seat], start: int, partition: int, replication_factor: int) -> tuple[int, ...]:
@@ -61,16 +103,44 @@ def _replicas(ring: Sequence[Seat], start: int, partition: int, replication_fact
         return (leader.broker_id,)
     others = [*ring[at + 1 :], *ring[:at]]
     shift = (partition // len(ring)) % len(others)
-    followers = _by_unused_rack([*others[shift:], *others[:shift]], leader.rack)
+    followers = least_crowded([*others[shift:], *others[:shift]], (leader,))
     return (leader.broker_id, *(next(followers).broker_id for _ in range(replication_factor - 1)))
 
 
-def _by_unused_rack(candidates: Sequence[Seat], leader_rack: str | None) -> Iterator[Seat]:
-    """All candidates, each time the first whose rack has been used least."""
+def least_crowded(candidates: Sequence[Seat], taken: Iterable[Seat] = ()) -> Iterator[Seat]:
+    """All candidates, each time the first whose rack has been used least, and whose host has."""
     left = list(candidates)
-    used: dict[str | None, int] = {leader_rack: 1}
+    racks, hosts = Counter[str](), Counter[tuple[str, str]]()
+    for seat in taken:
+        racks[seat.rack] += 1
+        hosts[seat.host] += 1
     while left:
-        best = min(left, key=lambda seat: used.get(seat.rack, 0))
+        best = min(left, key=lambda seat: (racks[seat.rack], hosts[seat.host]))
         left.remove(best)
-        used[best.rack] = used.get(best.rack, 0) + 1
+        racks[best.rack] += 1
+        hosts[best.host] += 1
         yield best
+
+
+def crowding(replicas: Sequence[Seat]) -> tuple[int, int]:
+    """How many pairs of replicas share a rack, and how many share a host. Less is better, racks first."""
+    in_rack = on_host = 0
+    for at, seat in enumerate(replicas):
+        for other in replicas[:at]:
+            if seat.rack == other.rack:
+                in_rack += 1
+                on_host += seat.host == other.host
+    return in_rack, on_host
+
+
+def hash_of(topic_id: TopicId, partition: int) -> int:
+    """A partition's place in all ranks, the same in every process."""
+    return crc32(partition.to_bytes(4, "big"), crc32(topic_id))
+
+
+def rank(partition_hash: int, broker_id: int) -> int:
+    """How much a broker prefers a partition to others: any two brokers disagree as if by chance."""
+    mixed = (partition_hash + (broker_id + 1) * 0x9E3779B97F4A7C15) & _UINT64
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _UINT64
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _UINT64
+    return mixed ^ mixed >> 31

@@ -6,7 +6,7 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.deciding import Deciding, NewRecords, given_twice
 from ottla.metadata.image import TopicImage
 from ottla.metadata.new_partitions import partition_records, require_usable
-from ottla.metadata.placement import place, seats
+from ottla.metadata.placement import open_brokers, place, seats
 from ottla.metadata.records import MetadataRecord
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -124,7 +124,7 @@ def _assignments(deciding: Deciding, topic: TopicImage, wanted: CreatePartitions
     replication_factor = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
         return place(
-            deciding.image.brokers.values(),
+            open_brokers(deciding.image),
             partitions=added,
             replication_factor=replication_factor,
             start=_start_of(deciding, topic),
@@ -144,4 +144,4 @@ def _assignments(deciding: Deciding, topic: TopicImage, wanted: CreatePartitions
 def _start_of(deciding: Deciding, topic: TopicImage) -> int:
     """Where the ring was entered for partition 0, so that new leaders go on where the old ones ended."""
     first = topic.partitions[0].replicas[0]
-    return next((at for at, seat in enumerate(seats(deciding.image.brokers.values())) if seat.broker_id == first), 0)
+    return next((at for at, seat in enumerate(seats(open_brokers(deciding.image))) if seat.broker_id == first), 0)

@@ -12,7 +12,7 @@ from ottla.metadata.deciding import Deciding, NewRecords, given_twice
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, consumer_offsets_topic
 from ottla.metadata.new_partitions import partition_records, require_usable
-from ottla.metadata.placement import place
+from ottla.metadata.placement import open_brokers, place
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topic_names import collision_key, require_valid
 from ottla.ports import Random
@@ -54,6 +54,7 @@ class _Creation:
         self._automatic = automatic
         self._validate_only = validate_only
         self._configs = TopicConfigView(deciding.config, deciding.image)
+        self._brokers = open_brokers(deciding.image)
         self._colliding: dict[str, str] = {}
         self.new = NewRecords()
 
@@ -117,16 +118,16 @@ class _Creation:
         return self._place(topic)
 
     def _place(self, topic: CreatableTopic) -> Sequence[tuple[int, ...]]:
-        config, brokers = self._deciding.config, self._deciding.image.brokers
+        config, brokers = self._deciding.config, self._brokers
         partitions = config.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
         replicas = (
             config.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
         )
         if self._automatic:
-            replicas = max(1, min(replicas, sum(broker.is_active for broker in brokers.values())))
+            replicas = max(1, min(replicas, len(brokers)))
         self.new.require_room(partitions)
         start = self._deciding.random.randint(0, max(0, len(brokers) - 1))
-        return place(brokers.values(), partitions=partitions, replication_factor=replicas, start=start)
+        return place(brokers, partitions=partitions, replication_factor=replicas, start=start)
 
 
 def _manual_assignments(topic: CreatableTopic, image: MetadataImage) -> Sequence[tuple[int, ...]]:
