@@ -7,27 +7,55 @@ The runtime, for each request: append `records`, `replay` them in order, take th
 the records are durable show both to the node and answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ottla.config import BrokerConfig
-from ottla.metadata import brokers, client_quotas, config_changes, producer_ids, topic_changes, topic_creation
+from ottla.metadata import (
+    alter_partition,
+    brokers,
+    client_quotas,
+    config_changes,
+    elect_leaders,
+    feature_updates,
+    heartbeats,
+    leadership,
+    producer_ids,
+    reassignments,
+    topic_changes,
+    topic_creation,
+)
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.deciding import Deciding
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.features import SUPPORTED_FEATURES
+from ottla.metadata.holdings import Holdings
+from ottla.metadata.image import MetadataImage, empty_image
+from ottla.metadata.leadership_configs import with_leadership
 from ottla.metadata.producer_ids import ProducerIdBlock
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.sessions import Sessions
 from ottla.metadata.state import Changes, MetadataState
 from ottla.ports import Random
 from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla.replicated import Result
+
+AT_ONCE = 0
+"""A deadline that has passed."""
 
 
 class Controller:
@@ -47,10 +75,11 @@ class Controller:
         self._config = config
         self._random = random
         self._end_offset = end_offset
-        self._state = MetadataState(image)
-
-    def activate(self, now_ms: int) -> None:
-        """From now on this node decides, alone: brokers have their whole session to find it."""
+        image = empty_image(SUPPORTED_FEATURES) if image is None else image
+        self._holdings = Holdings(image)
+        self._state = MetadataState(image, watcher=self._holdings)
+        self._sessions = Sessions(config)
+        self._elections_due = False
 
     # State
 
@@ -66,29 +95,78 @@ class Controller:
     def replay(self, record: MetadataRecord) -> None:
         self._state.replay(record)
 
-    def next_deadline_ms(self) -> int | None:
-        """Nothing here happens by time alone."""
-        return None
-
-    def tick(self, now_ms: int) -> Result[MetadataRecord, None]:
-        return Result()
-
     def _deciding(self) -> Deciding:
         return Deciding(
             config=self._config,
             image=self._state.image,
             random=self._random,
+            holdings=self._holdings,
             colliding_names=self._state.colliding_names,
         )
 
+    # Time
+
+    def activate(self, now_ms: int) -> None:
+        """From now on this node decides, alone. Brokers in service have their whole session to find it.
+
+        What the last controller may have left half done is done at the first `tick`.
+        """
+        unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
+        self._sessions.begin(unfenced, now_ms)
+        self._elections_due = True
+
+    def next_deadline_ms(self) -> int | None:
+        return AT_ONCE if self._elections_due else self._sessions.next_look_ms()
+
+    def tick(self, now_ms: int) -> Result[MetadataRecord, None]:
+        """Brokers that are silent are fenced; partitions that can have a leader get one."""
+        deciding = self._deciding()
+        records = heartbeats.fence_silent(deciding, self._sessions, now_ms)
+        if not records and self._elections_due:
+            records = leadership.for_leaderless(deciding)
+            self._elections_due = not leadership.is_whole(records)
+        return Result(records=records)
+
+    def suspect(self, dead: Iterable[int]) -> Result[MetadataRecord, bool]:
+        """Gossip takes these brokers for dead, and no others: for them `broker_lease_ms` is enough silence."""
+        self._sessions.suspect(dead)
+        return Result(response=True)
+
     # Brokers
 
-    def register_broker(self, registration: BrokerRegistration) -> Result[MetadataRecord, int]:
-        """Answers with the broker's epoch."""
-        return brokers.register_broker(self._deciding(), registration)
+    def register_broker(self, registration: BrokerRegistration, now_ms: int = 0) -> Result[MetadataRecord, int]:
+        """Answers with the broker's epoch, or with `brokers.UNFINISHED`."""
+        return brokers.register_broker(
+            self._deciding(), self._sessions, registration, now_ms, offset=self._end_offset()
+        )
 
-    def allocate_producer_ids(self, broker_id: int) -> Result[MetadataRecord, ProducerIdBlock]:
-        return producer_ids.allocate_producer_ids(self._deciding(), broker_id)
+    def heartbeat(
+        self, request: BrokerHeartbeatRequest, now_ms: int
+    ) -> Result[MetadataRecord, BrokerHeartbeatResponse]:
+        result = heartbeats.heartbeat(self._deciding(), self._sessions, request, now_ms, offset=self._end_offset())
+        if not leadership.is_whole(result.records):
+            self._elections_due = True
+        return result
+
+    def unregister_broker(self, broker_id: int) -> Result[MetadataRecord, bool]:
+        """Answers whether that was all; if not, it must be asked again."""
+        return brokers.unregister_broker(self._deciding(), self._sessions, broker_id)
+
+    def allocate_producer_ids(
+        self, broker_id: int, broker_epoch: int | None = None
+    ) -> Result[MetadataRecord, ProducerIdBlock]:
+        return producer_ids.allocate_producer_ids(self._deciding(), broker_id, broker_epoch)
+
+    def update_features(self, request: UpdateFeaturesRequest) -> Result[MetadataRecord, UpdateFeaturesResponse]:
+        return feature_updates.update_features(self._deciding(), request)
+
+    # Leaders and in-sync replicas
+
+    def alter_partition(self, request: AlterPartitionRequest) -> Result[MetadataRecord, AlterPartitionResponse]:
+        return alter_partition.alter_partition(self._deciding(), request)
+
+    def elect_leaders(self, request: ElectLeadersRequest) -> Result[MetadataRecord, ElectLeadersResponse]:
+        return elect_leaders.elect_leaders(self._deciding(), request)
 
     # Topics
 
@@ -104,15 +182,22 @@ class Controller:
     def create_partitions(self, request: CreatePartitionsRequest) -> Result[MetadataRecord, CreatePartitionsResponse]:
         return topic_changes.create_partitions(self._deciding(), request)
 
+    def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> Result[MetadataRecord, AlterPartitionReassignmentsResponse]:
+        return reassignments.alter_partition_reassignments(self._deciding(), request)
+
     # Configs and quotas
 
     def alter_configs(self, request: AlterConfigsRequest) -> Result[MetadataRecord, AlterConfigsResponse]:
-        return config_changes.alter_configs(self._deciding(), request)
+        deciding = self._deciding()
+        return with_leadership(deciding, config_changes.alter_configs(deciding, request))
 
     def incremental_alter_configs(
         self, request: IncrementalAlterConfigsRequest
     ) -> Result[MetadataRecord, IncrementalAlterConfigsResponse]:
-        return config_changes.incremental_alter_configs(self._deciding(), request)
+        deciding = self._deciding()
+        return with_leadership(deciding, config_changes.incremental_alter_configs(deciding, request))
 
     def alter_client_quotas(
         self, request: AlterClientQuotasRequest

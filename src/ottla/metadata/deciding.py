@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ottla.config import BrokerConfig
 from ottla.errors import BrokerError, ErrorCode
+from ottla.metadata.holdings import Holdings
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Random
@@ -22,6 +23,8 @@ class Deciding:
     config: BrokerConfig
     image: MetadataImage
     random: Random
+    holdings: Holdings
+    """What each broker holds."""
     colliding_names: Mapping[str, str]
     """Existing topics by what their names look like in metrics (`topic_names.collision_key`)."""
 

@@ -11,4 +11,10 @@ METADATA_VERSION = "metadata.version"
 METADATA_LEVEL = 23
 """Kafka's 4.0-IV1: partition records name eligible leader replicas."""
 
-SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL)}
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+"""KIP-966. Always on: a cluster without it would have to keep a dead replica among those in sync."""
+
+SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
+    METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
+    ELIGIBLE_LEADER_REPLICAS: (1, 1),
+}
