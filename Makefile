@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
 SEEDS   ?= 200
+NODES   ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test lint types imports unit interop bench bench-quick crash simulate clean
@@ -45,7 +46,8 @@ crash: install  ## kill -9 in a long loop, and the disk that crashes anywhere, t
 	$(BIN)/pytest -m long tests/robustness
 	OTTLA_CRASH_RUNS=20 $(BIN)/pytest -n $(WORKERS) tests/storage/test_crash.py
 
-simulate: install  ## whole nodes in virtual time under faults: make simulate SEEDS=1000
+simulate: install  ## whole clusters and nodes in virtual time under faults: make simulate SEEDS=1000 NODES=3
+	$(BIN)/python -m ottla.testing.simulate --seeds $(SEEDS) --nodes $(NODES)
 	SEEDS=$(SEEDS) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/simulation/test_no_loss.py tests/simulation/test_rot.py
 
 bench: install  ## all benchmarks, beside Apache Kafka where Java and Maven are there (about an hour)

@@ -6,17 +6,38 @@ from ottla.testing.checkers import (
     Checker,
     CommittedOffsetsSurvive,
     GroupExclusive,
+    MonotonicEpochs,
     MonotonicHighWatermark,
+    MonotonicLatest,
     MonotonicPolls,
     NoAnomalies,
     NoDuplicates,
     NoLostWrites,
     NoPollSkips,
     NoVanishedReads,
+    OneLeaderPerEpoch,
+    OneLeaderPerTerm,
+    SameMetadata,
     SameOffsets,
+    SameReplicas,
     check,
 )
-from ottla.testing.history import Anomaly, Commit, CommittedRead, History, Operation, Outcome, Ownership, Poll, Send
+from ottla.testing.history import (
+    Anomaly,
+    Applied,
+    Commit,
+    CommittedRead,
+    Election,
+    History,
+    LatestOffset,
+    LeaderSeen,
+    Operation,
+    Outcome,
+    Ownership,
+    Poll,
+    Replica,
+    Send,
+)
 from ottla.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -32,7 +53,13 @@ def sent(*values: bytes, offset: int = 0, outcome: Outcome = Outcome.OK) -> Send
 
 
 def polled(
-    *records: tuple[int, bytes], client: str = "c", began: float = 0, ended: float = 1, high_watermark: int = 9
+    *records: tuple[int, bytes],
+    client: str = "c",
+    began: float = 0,
+    ended: float = 1,
+    high_watermark: int = 9,
+    leader: int = 1,
+    epoch: int = 0,
 ) -> Poll:
     return Poll(
         client=client,
@@ -42,17 +69,81 @@ def polled(
         partition=T0,
         records=records,
         high_watermark=high_watermark,
+        leader=leader,
+        epoch=epoch,
     )
 
 
-def committed(offset: int, began: float, ended: float, outcome: Outcome = Outcome.OK) -> Commit:
-    return Commit(client="m", began=began, ended=ended, outcome=outcome, group="g", partition=T0, offset=offset)
+def committed(offset: int, began: float, ended: float, outcome: Outcome = Outcome.OK, at: str = "x") -> Commit:
+    return Commit(
+        client="m",
+        began=began,
+        ended=ended,
+        outcome=outcome,
+        group="g",
+        partition=T0,
+        offset=offset,
+        coordinator=at,
+    )
 
 
-def read_back(offset: int, began: float, ended: float) -> CommittedRead:
+def read_back(offset: int, began: float, ended: float, at: str = "x", *, is_final: bool = False) -> CommittedRead:
     return CommittedRead(
-        client="m", began=began, ended=ended, outcome=Outcome.OK, group="g", partition=T0, offset=offset
+        client="m",
+        began=began,
+        ended=ended,
+        outcome=Outcome.OK,
+        group="g",
+        partition=T0,
+        offset=offset,
+        coordinator=at,
+        is_final=is_final,
     )
+
+
+def latest(offset: int, began: float, ended: float, client: str = "c", leader: int = 1, epoch: int = 0) -> LatestOffset:
+    return LatestOffset(
+        client=client,
+        began=began,
+        ended=ended,
+        outcome=Outcome.OK,
+        partition=T0,
+        offset=offset,
+        leader=leader,
+        epoch=epoch,
+    )
+
+
+def led(leader: int, epoch: int, began: float = 0, ended: float = 1, broker: str = "b") -> LeaderSeen:
+    return LeaderSeen(
+        client="c",
+        began=began,
+        ended=ended,
+        outcome=Outcome.OK,
+        broker=broker,
+        partition=T0,
+        leader=leader,
+        epoch=epoch,
+    )
+
+
+def replicas(*logs: dict[int, bytes]) -> History:
+    """One byte of a batch is one record."""
+    copies = {
+        f"node-{number}": Replica(
+            batches=batches, end_offset=max((offset + len(batch) for offset, batch in batches.items()), default=0)
+        )
+        for number, batches in enumerate(logs)
+    }
+    return History(replicas={T0: copies})
+
+
+def elected(*leaders: tuple[str, int]) -> History:
+    return History(elections=[Election(at=0, node=node, term=term) for node, term in leaders])
+
+
+def applied(*entries: tuple[str, int, str]) -> History:
+    return History(applied=[Applied(at=0, node=node, index=index, digest=digest) for node, index, digest in entries])
 
 
 def owned(member: str, generation: int, *partitions: TopicPartition) -> Ownership:
@@ -84,6 +175,17 @@ REJECTED: list[tuple[type[Checker], History]] = [
     (CommittedOffsetsSurvive, history(committed(5, 0, 1), committed(7, 2, 3), read_back(5, 4, 5))),
     (CommittedOffsetsSurvive, history(committed(5, 0, 1), read_back(6, 2, 3))),
     (CommittedOffsetsSurvive, history(committed(5, 0, 1, Outcome.FAILED), read_back(5, 2, 3))),
+    (CommittedOffsetsSurvive, history(committed(5, 0, 1), read_back(-1, 2, 3, at="y", is_final=True))),
+    (MonotonicLatest, history(latest(7, 0, 1), latest(6, 2, 3, leader=2, epoch=1))),
+    (OneLeaderPerEpoch, history(led(1, 4), led(2, 4))),
+    (OneLeaderPerEpoch, history(led(1, 4), polled(leader=2, epoch=4))),
+    (OneLeaderPerEpoch, history(polled(leader=1, epoch=4), latest(5, 0, 1, leader=3, epoch=4))),
+    (MonotonicEpochs, history(led(1, 4), led(2, 3, began=2, ended=3))),
+    (SameReplicas, replicas({0: b"ab", 2: b"c"}, {0: b"ab", 2: b"x"})),
+    (SameReplicas, replicas({0: b"ab", 2: b"c"}, {0: b"ab"})),
+    (SameReplicas, replicas({0: b"ab", 2: b"c"}, {0: b"a", 1: b"bc"})),
+    (OneLeaderPerTerm, elected(("a", 1), ("b", 2), ("a", 2))),
+    (SameMetadata, applied(("a", 1, "x"), ("b", 1, "y"))),
     (GroupExclusive, history(owned("a", 1, T0, T1), owned("b", 1, T1))),
     (NoAnomalies, history(Anomaly(client="c", began=0, what="UNKNOWN_SERVER_ERROR"))),
 ]
@@ -101,6 +203,14 @@ ACCEPTED: list[tuple[type[Checker], History]] = [
     (CommittedOffsetsSurvive, history(committed(5, 0, 9, Outcome.UNKNOWN), read_back(-1, 1, 2))),
     (CommittedOffsetsSurvive, history(committed(5, 0, 9, Outcome.UNKNOWN), read_back(5, 1, 2))),
     (CommittedOffsetsSurvive, history(committed(5, 0, 3), committed(7, 1, 2), read_back(5, 4, 5))),
+    (CommittedOffsetsSurvive, history(committed(5, 0, 1), committed(7, 2, 3), read_back(5, 4, 5, at="y"))),
+    (MonotonicHighWatermark, history(polled(high_watermark=5), polled(high_watermark=4, began=2, ended=3, epoch=1))),
+    (MonotonicLatest, history(latest(7, 0, 1), latest(6, 2, 3, client="another"), latest(7, 2, 3))),
+    (OneLeaderPerEpoch, history(led(1, 4), led(2, 5), led(-1, 6), led(1, 6), polled(leader=1, epoch=4))),
+    (MonotonicEpochs, history(led(1, 4), led(2, 3, began=2, ended=3, broker="another"), led(1, 3, began=0.5, ended=3))),
+    (SameReplicas, replicas({0: b"ab", 2: b"c"}, {0: b"ab", 2: b"c"}, {2: b"c"})),
+    (OneLeaderPerTerm, elected(("a", 1), ("b", 2), ("a", 1), ("a", 3))),
+    (SameMetadata, applied(("a", 1, "x"), ("b", 1, "x"), ("b", 2, "y"))),
     (GroupExclusive, history(owned("a", 1, T0), owned("b", 1, T1), owned("b", 2, T0))),
     (NoAnomalies, history(sent(b"a"))),
 ]

@@ -82,3 +82,32 @@ def test_an_exception_that_nobody_handles_is_remembered(world: World, loop: SimL
     world.run_for(1)
 
     assert "ZeroDivisionError" in world.failures[0]
+
+
+def test_a_process_that_is_stopped_does_late_what_came_due_in_its_order(world: World, loop: SimLoop) -> None:
+    order: list[tuple[str, float]] = []
+
+    def ran(name: str) -> None:
+        order.append((name, world.now))
+
+    for name, at in (("b", 2.0), ("a", 1.0), ("c", 30.0)):
+        loop.call_at(at, ran, name)
+    loop.stop_running()
+    world.run_for(10)
+    assert order == []
+
+    loop.go_on()
+    world.run_for(30)
+    assert order == [("a", 10.0), ("b", 10.0), ("c", 30.0)]
+
+
+def test_a_process_can_be_killed_while_it_is_stopped(world: World, loop: SimLoop) -> None:
+    ran: list[str] = []
+    loop.stop_running()
+    loop.call_later(1, ran.append, "timer")
+    world.run_for(2)
+    loop.kill()
+    loop.go_on()
+    world.run_for(5)
+
+    assert ran == []

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.testing.sim_links import Link
 from ottla.testing.sim_loop import SimLoop
 from ottla.testing.sim_network import CONNECT_TIMEOUT_S, Network
 from ottla.testing.sim_world import World
@@ -147,7 +148,7 @@ def test_a_reader_that_pauses_stops_its_writer(pair: Pair) -> None:
 
 
 def test_what_a_cut_link_keeps_arrives_when_it_is_whole(pair: Pair) -> None:
-    pair.network.cut("client", "server")
+    pair.network.cut(("client", "server"))
     pair.client.transport.write(b"late")
     pair.server.transport.write(b"in time")
     pair.world.run_for(5)
@@ -195,7 +196,7 @@ def test_a_port_that_nobody_listens_on_refuses(pair: Pair) -> None:
 
 
 def test_a_machine_that_can_not_be_reached_does_not_answer(pair: Pair) -> None:
-    pair.network.cut("server", "client")
+    pair.network.cut(("server", "client"))
     attempt = pair.client_loop.create_task(pair.client_loop.create_connection(Peer, "server", PORT))
     pair.world.run_for(CONNECT_TIMEOUT_S - 1)
     assert not attempt.done()
@@ -209,3 +210,64 @@ def test_a_port_is_given_once(pair: Pair) -> None:
     pair.world.run_for(1)
 
     assert isinstance(again.exception(), OSError)
+
+
+def test_a_link_is_whole_when_all_its_cuts_are_mended(pair: Pair) -> None:
+    way = ("client", "server")
+    pair.network.cut(way)
+    pair.network.cut(way)
+    pair.client.transport.write(b"late")
+    pair.network.mend(way)
+    pair.world.run_for(5)
+    assert pair.server.received == b""
+
+    pair.network.mend(way)
+    pair.world.run_for(1)
+    assert pair.server.received == b"late"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bytes_arrive_in_order_over_a_link_that_is_cut_again_and_again(seed: int) -> None:
+    pair = Pair(seed)
+    sent = b""
+    for number in range(40):
+        data = b"%04d" % number
+        pair.client.transport.write(data)
+        sent += data
+        (pair.network.cut if number % 2 else pair.network.mend)(("client", "server"))
+        pair.world.run_for(0.0007)
+    pair.network.heal()
+    pair.world.run_for(5)
+
+    assert pair.server.received == sent
+    pair.close()
+
+
+def test_only_the_links_of_a_far_machine_are_slow(pair: Pair) -> None:
+    pair.network.change([("client", "server")], Link(delay_s_min=2.0, delay_s_max=3.0))
+    pair.client.transport.write(b"slow")
+    pair.server.transport.write(b"quick")
+    pair.world.run_for(1)
+    assert (pair.server.received, pair.client.received) == (b"", b"quick")
+
+    pair.world.run_for(3)
+    assert pair.server.received == b"slow"
+
+
+def test_a_process_that_stands_still_reads_nothing_until_it_goes_on(pair: Pair) -> None:
+    pair.server_loop.stop_running()
+    pair.client.transport.write(b"hello?")
+    pair.world.run_for(60)
+    assert pair.server.received == b""
+    assert pair.client.events == []
+
+    pair.server_loop.go_on()
+    pair.world.run_for(1)
+    assert pair.server.received == b"hello?"
+
+
+def test_sockets_show_numbers_and_take_options(pair: Pair) -> None:
+    theirs = pair.server.transport.get_extra_info("peername")
+    assert theirs == pair.client.transport.get_extra_info("sockname")
+    pair.client.transport.get_extra_info("socket").setsockopt(6, 1, 1)
+    assert pair.client.transport.get_extra_info("socket").getsockopt(6, 1) == 1

@@ -6,19 +6,25 @@ They know nothing of how the system works, and nothing of the simulator: a histo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 from ottla.testing.history import (
     NO_OFFSET,
     Anomaly,
+    Applied,
     Commit,
     CommittedRead,
     History,
+    LatestOffset,
+    LeaderSeen,
+    Operation,
     Outcome,
     Ownership,
     Poll,
+    Replica,
     Send,
 )
 from ottla.types import TopicPartition
@@ -120,31 +126,68 @@ class NoPollSkips(Checker):
 
 
 class MonotonicHighWatermark(Checker):
-    """A reader that asks later is never told of a lower high watermark."""
+    """In one leader epoch, a reader that asks later is never told of a lower high watermark.
+
+    A new leader knows less of it than the old one did until its followers have fetched, as in Kafka.
+    """
 
     def violations(self, history: History) -> Iterator[str]:
-        polls: dict[TopicPartition, list[Poll]] = defaultdict(list)
+        polls: dict[tuple[TopicPartition, int], list[Poll]] = defaultdict(list)
         for poll in history.acknowledged(Poll):
-            polls[poll.partition].append(poll)
-        for partition, all_of_it in polls.items():
-            yield from self._of_one(partition, all_of_it)
-
-    def _of_one(self, partition: TopicPartition, polls: list[Poll]) -> Iterator[str]:
-        by_end = sorted(polls, key=lambda poll: poll.ended)
-        highest, at = -1, 0
-        for poll in sorted(polls, key=lambda poll: poll.began):
-            while by_end[at].ended < poll.began:
-                highest = max(highest, by_end[at].high_watermark)
-                at += 1
-            if poll.high_watermark < highest:
+            polls[poll.partition, poll.epoch].append(poll)
+        for (partition, epoch), all_of_it in polls.items():
+            for poll, before in went_back(all_of_it, lambda poll: poll.high_watermark):
                 yield (
-                    f"{poll.client} was told at {poll.ended:.4f} that the high watermark of {partition} is"
-                    f" {poll.high_watermark}, after somebody had been told {highest}"
+                    f"{poll.client} was told at {poll.ended:.4f} that the high watermark of {partition} in epoch"
+                    f" {epoch} is {poll.high_watermark}, after somebody had been told {before}"
                 )
 
 
+class MonotonicLatest(Checker):
+    """Who asks for the end of a log is never told of an earlier one than before, whoever leads meanwhile."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        asked: dict[tuple[str, TopicPartition], list[LatestOffset]] = defaultdict(list)
+        for latest in history.acknowledged(LatestOffset):
+            asked[latest.client, latest.partition].append(latest)
+        for (client, partition), all_of_it in asked.items():
+            for latest, before in went_back(all_of_it, lambda latest: latest.offset):
+                at = f"at {latest.ended:.4f}"
+                yield f"{client} was told {at} that {partition} ends at {latest.offset}, after {before}"
+
+
+class OneLeaderPerEpoch(Checker):
+    """A partition has one leader in one leader epoch: whoever says so, and whoever acts as one."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        leaders: dict[tuple[TopicPartition, int], int] = {}
+        for operation in history.acknowledged(Operation):
+            if not isinstance(operation, LeaderSeen | Poll | LatestOffset) or operation.leader < 0:
+                continue
+            partition, epoch = operation.partition, operation.epoch
+            leader = leaders.setdefault((partition, epoch), operation.leader)
+            if leader != operation.leader:
+                yield f"{leader} and {operation.leader} both lead {partition} in epoch {epoch}"
+
+
+class MonotonicEpochs(Checker):
+    """A broker that is asked later never tells of an earlier leader epoch."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        told: dict[tuple[str, TopicPartition], list[LeaderSeen]] = defaultdict(list)
+        for seen in history.acknowledged(LeaderSeen):
+            told[seen.broker, seen.partition].append(seen)
+        for (broker, partition), all_of_it in told.items():
+            for seen, before in went_back(all_of_it, lambda seen: seen.epoch):
+                yield f"{broker} told at {seen.ended:.4f} of epoch {seen.epoch} of {partition}, after {before}"
+
+
 class CommittedOffsetsSurvive(Checker):
-    """Whoever asks for a committed offset gets the last one that was committed, or one whose fate was open then."""
+    """Whoever asks for a committed offset gets the last one that was committed, or one whose fate was open then.
+
+    A coordinator that does not know yet that another has taken over may miss what the other was told, as in Kafka; it
+    can't acknowledge anything any more.
+    """
 
     def violations(self, history: History) -> Iterator[str]:
         commits: dict[tuple[str, TopicPartition], list[Commit]] = defaultdict(list)
@@ -160,7 +203,13 @@ class CommittedOffsetsSurvive(Checker):
                 )
 
     def _is_possible(self, read: CommittedRead, commits: list[Commit]) -> bool:
-        settled = [commit for commit in commits if commit.outcome is Outcome.OK and commit.ended <= read.began]
+        settled = [
+            commit
+            for commit in commits
+            if commit.outcome is Outcome.OK
+            and commit.ended <= read.began
+            and (read.is_final or commit.coordinator == read.coordinator)
+        ]
         if read.offset == NO_OFFSET:
             return not settled
         return any(
@@ -194,9 +243,59 @@ class NoAnomalies(Checker):
             yield f"{anomaly.client} at {anomaly.began:.4f}: {anomaly.what}"
 
 
+class SameReplicas(Checker):
+    """In the end every replica of a partition is the same, byte for byte, as far as the log of each reaches back."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        for partition, replicas in history.replicas.items():
+            (first, model), *others = sorted(replicas.items())
+            for node, replica in others:
+                if replica.end_offset != model.end_offset:
+                    yield f"{partition} ends at {model.end_offset} on {first}, but at {replica.end_offset} on {node}"
+                at = _first_difference(model, replica)
+                if at is not None:
+                    yield f"{_place(partition, at)} is another batch on {first} than on {node}"
+
+
+def _first_difference(one: Replica, other: Replica) -> int | None:
+    """Old segments may be gone from one and not yet from the other, so only what both may have is compared."""
+    start = max(min(one.batches, default=0), min(other.batches, default=0))
+    end = min(one.end_offset, other.end_offset)
+    for offset in sorted({*one.batches, *other.batches}):
+        if start <= offset < end and one.batches.get(offset) != other.batches.get(offset):
+            return offset
+    return None
+
+
+class OneLeaderPerTerm(Checker):
+    """The quorum has one leader in one term."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        leaders: dict[int, str] = {}
+        for election in history.elections:
+            leader = leaders.setdefault(election.term, election.node)
+            if leader != election.node:
+                yield f"{leader} and {election.node} both led the quorum in term {election.term}"
+
+
+class SameMetadata(Checker):
+    """What one node took for a committed entry of the metadata is the same on all nodes, for ever."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        known: dict[int, Applied] = {}
+        for applied in history.applied:
+            first = known.setdefault(applied.index, applied)
+            if first.digest != applied.digest:
+                yield (
+                    f"entry {applied.index} of the metadata is one for {first.node} at {first.at:.4f}"
+                    f" and another for {applied.node} at {applied.at:.4f}"
+                )
+
+
 EVERYTHING: tuple[type[Checker], ...] = (
     NoLostWrites, NoDuplicates, SameOffsets, NoVanishedReads, MonotonicPolls, NoPollSkips, MonotonicHighWatermark,
-    CommittedOffsetsSurvive, GroupExclusive, NoAnomalies,
+    MonotonicLatest, OneLeaderPerEpoch, MonotonicEpochs, CommittedOffsetsSurvive, GroupExclusive, NoAnomalies,
+    SameReplicas, OneLeaderPerTerm, SameMetadata,
 )  # fmt: skip
 
 
@@ -228,6 +327,23 @@ def _polled(history: History) -> dict[tuple[str, TopicPartition], list[int]]:
     for poll in history.acknowledged(Poll):
         offsets[poll.client, poll.partition].extend(offset for offset, _ in poll.records)
     return offsets
+
+
+AnyOperation = TypeVar("AnyOperation", bound=Operation)
+
+
+def went_back(
+    operations: Iterable[AnyOperation], value: Callable[[AnyOperation], int]
+) -> Iterator[tuple[AnyOperation, int]]:
+    """Operations that were told less than another one that had ended before they began, and how much that was."""
+    by_end = sorted(operations, key=lambda operation: operation.ended)
+    highest, at = -1, 0
+    for operation in sorted(by_end, key=lambda operation: operation.began):
+        while by_end[at].ended < operation.began:
+            highest = max(highest, value(by_end[at]))
+            at += 1
+        if value(operation) < highest:
+            yield operation, highest
 
 
 def _place(partition: TopicPartition, offset: int) -> str:

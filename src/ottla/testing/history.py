@@ -7,7 +7,7 @@ happened, or may still happen.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
@@ -16,6 +16,8 @@ from ottla.types import TopicPartition
 
 NEVER = math.inf
 NO_OFFSET = -1
+NO_EPOCH = -1
+NOBODY = -1
 
 
 class Outcome(StrEnum):
@@ -54,6 +56,30 @@ class Poll(Operation):
     partition: TopicPartition
     records: tuple[tuple[int, bytes], ...]
     high_watermark: int
+    leader: int = NOBODY
+    """Who answered."""
+    epoch: int = NO_EPOCH
+    """The leader epoch in which it did."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LatestOffset(Operation):
+    """A leader was asked where the log ends for readers."""
+
+    partition: TopicPartition
+    offset: int
+    leader: int = NOBODY
+    epoch: int = NO_EPOCH
+
+
+@dataclass(slots=True, kw_only=True)
+class LeaderSeen(Operation):
+    """What a broker said about who leads a partition."""
+
+    broker: str
+    partition: TopicPartition
+    leader: int
+    epoch: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +87,7 @@ class Commit(Operation):
     group: str
     partition: TopicPartition
     offset: int
+    coordinator: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +96,9 @@ class CommittedRead(Operation):
     partition: TopicPartition
     offset: int = NO_OFFSET
     """NO_OFFSET if nothing is committed."""
+    coordinator: str = ""
+    is_final: bool = False
+    """Whether all is quiet, so that no former coordinator can be the one that answers."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,6 +118,31 @@ class Anomaly(Operation):
     what: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """A log as it is on disk."""
+
+    batches: Mapping[int, bytes]
+    """By base offset."""
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Election:
+    at: float
+    node: str
+    term: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    at: float
+    node: str
+    index: int
+    digest: str
+    """Of the entry and its term."""
+
+
 AnyOperation = TypeVar("AnyOperation", bound=Operation)
 
 
@@ -96,6 +151,12 @@ class History:
     operations: list[Operation] = field(default_factory=list)
     final: dict[TopicPartition, tuple[tuple[int, bytes], ...]] = field(default_factory=dict)
     """All records of each partition when everything is up and quiet again, with their offsets."""
+    replicas: dict[TopicPartition, dict[str, Replica]] = field(default_factory=dict)
+    """The log of each partition on each node that has it, then."""
+    elections: list[Election] = field(default_factory=list)
+    """Who was seen leading the quorum."""
+    applied: list[Applied] = field(default_factory=list)
+    """What each node took for committed metadata, as it did."""
 
     def add(self, operation: AnyOperation) -> AnyOperation:
         self.operations.append(operation)

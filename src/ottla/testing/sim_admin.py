@@ -1,9 +1,9 @@
-"""What a simulation does before and after the faults: create the topic, and read everything in the end."""
+"""What a simulation does before and after the faults: create the topic, wait for all replicas, read everything."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode
@@ -11,13 +11,15 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.testing.history import Poll
 from ottla.testing.sim_offsets import committed_offsets, find_coordinator
 from ottla.testing.sim_reader import SimReader
-from ottla.testing.sim_wire import UnavailableError, pause
+from ottla.testing.sim_wire import Address, UnavailableError, pause
+from ottla.types import TopicPartition
 
 if TYPE_CHECKING:
+    from ottla.protocol.messages.metadata import MetadataResponse
     from ottla.testing.sim_client import SimClient
-    from ottla.types import TopicPartition
 
 CREATE_VERSION = 7
+CREATE_TIMEOUT_MS = 10_000
 
 
 async def create_topic(client: SimClient, name: str, partitions: int, replicas: int) -> None:
@@ -25,13 +27,45 @@ async def create_topic(client: SimClient, name: str, partitions: int, replicas: 
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
     while True:
         try:
-            answer = await client.cluster.ask_any(CreateTopicsRequest(topics=[topic]), CREATE_VERSION)
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS)
+            answer = await client.cluster.ask_any(request, CREATE_VERSION)
         except UnavailableError:
             await pause(client.dice, 0.5)
             continue
         if answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             return
         await pause(client.dice, 0.5)
+
+
+async def wait_until_in_sync(
+    client: SimClient, brokers: Sequence[Address], topics: Sequence[str]
+) -> Mapping[TopicPartition, Sequence[int]]:
+    """Until every broker says that every replica is in sync. Returns where the replicas are."""
+    placements: list[Mapping[TopicPartition, Sequence[int]]] = []
+    for broker in brokers:
+        while True:
+            try:
+                placement = _placement(await client.cluster.refresh(topics, broker))
+            except UnavailableError:
+                placement = None
+            if placement is not None:
+                break
+            await pause(client.dice, 0.5)
+        placements.append(placement)
+    return placements[-1]
+
+
+def _placement(answer: MetadataResponse) -> Mapping[TopicPartition, Sequence[int]] | None:
+    """None while something is missing."""
+    placement: dict[TopicPartition, Sequence[int]] = {}
+    for topic in answer.topics:
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            return None
+        for partition in topic.partitions:
+            if partition.leader_id < 0 or set(partition.isr_nodes) != set(partition.replica_nodes):
+                return None
+            placement[TopicPartition(topic.name or "", partition.partition_index)] = partition.replica_nodes
+    return placement
 
 
 async def read_everything(client: SimClient, partitions: Sequence[TopicPartition], groups: Sequence[str]) -> None:
@@ -59,7 +93,7 @@ async def _read_offsets(client: SimClient, group: str, partitions: Sequence[Topi
     while True:
         try:
             coordinator = await find_coordinator(client.cluster, group)
-            await committed_offsets(client, coordinator, group, partitions)
+            await committed_offsets(client, coordinator, group, partitions, is_final=True)
         except UnavailableError:
             await pause(client.dice, 0.5)
         else:

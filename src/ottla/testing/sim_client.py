@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ottla.testing.sim_clock import EPOCH_MS
 from ottla.testing.sim_loop import SimLoop
-from ottla.testing.sim_wire import Address, Cluster
+from ottla.testing.sim_view import ClusterView
+from ottla.testing.sim_wire import Address
 
 if TYPE_CHECKING:
     from ottla.testing.history import History
@@ -35,7 +36,7 @@ class SimClient:
         """The longest rest between two requests."""
         self.is_stopping = False
         self.loop = SimLoop(world, network, name)
-        self.cluster = Cluster(self.loop, bootstrap, client_id=name, dice=self.dice)
+        self.cluster = ClusterView(self.loop, bootstrap, client_id=name, dice=self.dice, history=history)
         self._network = network
         self._work: list[asyncio.Task[None]] = []
 

@@ -8,10 +8,11 @@ which is what asyncio promises.
 from __future__ import annotations
 
 import asyncio
+import socket
 from asyncio import events
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack, cast
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -38,6 +39,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self.handover_s = 0.0
         """While a thread of the process is at work: how long it takes until the loop hears of what it did."""
         self._born: list[asyncio.Task[Any]] = []
+        self._stalled: list[Callable[[], None]] | None = None
+        """While the process is stopped: what would have run, in its order."""
+        network.links.number_of(host)
 
     # What asyncio asks of a loop.
 
@@ -94,19 +98,59 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> Any:
         return await self.network.connect(self, protocol_factory, *args, **kwargs)
 
+    async def create_datagram_endpoint(
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        local_addr: tuple[str, int] | str | None = None,
+        *_args: Any,
+        **_options: Any,
+    ) -> Any:
+        protocol = cast(asyncio.DatagramProtocol, protocol_factory())
+        port = local_addr[1] if isinstance(local_addr, tuple) else 0
+        endpoint = self.network.open_mailbox(self, protocol, port)
+        await asyncio.sleep(0)
+        return endpoint, protocol
+
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
+        name = self.network.links.resolve(str(host), asked_by=self.host)
+        address = (self.network.links.number_of(name), int(port or 0))
+        return [(socket.AF_INET, options.get("type") or socket.SOCK_STREAM, options.get("proto", 0), "", address)]
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """In a process that lives, an exception that nobody handled is a bug."""
         error = context.get("exception")
         if self.is_alive and not isinstance(error, ProcessKilledError):
-            failure = f"{self.host}: {context.get('message')}: {error!r}"
-            self.world.failures.append(failure)
-            self.world.note(self.host, f"UNHANDLED {failure}")
+            self.world.fail(self.host, str(context.get("message")), error)
 
     # Running and dying.
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stalled is not None
+
+    def stop_running(self) -> None:
+        """SIGSTOP: nothing runs until `go_on`, while time does."""
+        if self.is_alive and self._stalled is None:
+            self._stalled = []
+
+    def go_on(self) -> None:
+        """SIGCONT: what came due meanwhile runs now."""
+        stalled, self._stalled = self._stalled, None
+        for action in stalled or ():
+            self.world.at(self.world.now, action)
+
+    def when_going_on(self, action: Callable[[], None]) -> None:
+        """For threads of a process that is stopped."""
+        assert self._stalled is not None
+        self._stalled.append(action)
 
     def _run(self, handle: asyncio.Handle) -> None:
         if not self.is_alive or handle.cancelled():
             return
+        if self._stalled is not None:
+            self._stalled.append(lambda: self._run(handle))
+            return
+        self.world.who = self.host
         events._set_running_loop(self)
         try:
             handle._run()
@@ -117,6 +161,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """The process is gone: nothing of it runs any more."""
         if self.is_alive:
             self.is_alive = False
+            self._stalled = None
             self.world.at(self.world.now, self._bury)
 
     def _bury(self) -> None:

@@ -54,7 +54,10 @@ class SimWorkers(Executor):
         return future
 
     def _run_next(self) -> None:
-        if self._tasks and self._loop.is_alive:
+        if self._loop.is_stopped:
+            self._loop.when_going_on(self._run_next)
+        elif self._tasks and self._loop.is_alive:
+            self._loop.world.who = self._machine.name
             self._loop.handover_s = self._machine.sync_s()
             try:
                 self._tasks.pop(0)()
@@ -105,6 +108,18 @@ class Machine:
 
     def sync_s(self) -> float:
         return self._sync_dice.uniform(0, self.slow_sync_s or QUICK_SYNC_S)
+
+    # Standing still.
+
+    def freeze(self) -> None:
+        if self.loop is not None and not self.loop.is_stopped:
+            self.world.note(self.name, "IS FROZEN")
+            self.loop.stop_running()
+
+    def go_on(self) -> None:
+        if self.loop is not None and self.loop.is_stopped:
+            self.world.note(self.name, "goes on")
+            self.loop.go_on()
 
     # Dying.
 

@@ -157,7 +157,14 @@ class GroupMember:
         now = self._client.now()
         commits = {
             partition.partition: self._client.history.add(
-                Commit(client=self._client.name, began=now, group=self._group, partition=partition, offset=offset)
+                Commit(
+                    client=self._client.name,
+                    began=now,
+                    group=self._group,
+                    partition=partition,
+                    offset=offset,
+                    coordinator=coordinator[0],
+                )
             )
             for partition, offset in positions.items()
         }

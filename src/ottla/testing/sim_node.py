@@ -11,20 +11,25 @@ from ottla.testing.sim_machine import Machine
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
+    from ottla.testing.history import History
     from ottla.testing.sim_wire import Address
 
 RESTART_AFTER_S_MAX = 2.0
 
 
 class SimulatedNode:
-    def __init__(self, machine: Machine, config: BrokerConfig) -> None:
+    def __init__(self, machine: Machine, config: BrokerConfig, history: History) -> None:
         self.machine = machine
         self.config = config
+        self.history = history
         self.node: Node | None = None
         self.is_serving = False
         self.starts = 0
         self.crash_while_starting = 0.0
         """How likely that is."""
+        self.down_s = 0.0
+        """How long it stays down when it dies."""
+        self.stays_down = False
         self._dice = machine.world.dice(f"supervisor {machine.name}")
         machine.on_death = self._died
 
@@ -63,6 +68,9 @@ class SimulatedNode:
             self.machine.world.note(self.machine.name, f"can't start: {error}")
             self.machine.crash(power=False)
             return
+        except Exception as bug:
+            self.machine.world.fail(self.machine.name, "the node can't start", bug)
+            return
         self.machine.world.note(self.machine.name, "serves")
         self.is_serving = True
 
@@ -84,4 +92,6 @@ class SimulatedNode:
 
     def _died(self) -> None:
         self.is_serving = False
-        self.machine.world.after(self._dice.uniform(0, RESTART_AFTER_S_MAX), self.start)
+        if not self.stays_down:
+            down_s, self.down_s = self.down_s or self._dice.uniform(0, RESTART_AFTER_S_MAX), 0.0
+            self.machine.world.after(down_s, self.start)

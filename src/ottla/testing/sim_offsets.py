@@ -13,7 +13,8 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from ottla.testing.history import CommittedRead, Outcome
-from ottla.testing.sim_wire import Address, Cluster, UnavailableError
+from ottla.testing.sim_view import ClusterView
+from ottla.testing.sim_wire import Address, UnavailableError
 from ottla.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ FIND_VERSION = 4
 OFFSET_FETCH_VERSION = 8
 
 
-async def find_coordinator(cluster: Cluster, group: str) -> Address:
+async def find_coordinator(cluster: ClusterView, group: str) -> Address:
     answer = await cluster.ask_any(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), FIND_VERSION)
     found = answer.coordinators[0]
     if found.error_code != ErrorCode.NONE:
@@ -32,7 +33,12 @@ async def find_coordinator(cluster: Cluster, group: str) -> Address:
 
 
 async def committed_offsets(
-    client: SimClient, coordinator: Address, group: str, partitions: Sequence[TopicPartition]
+    client: SimClient,
+    coordinator: Address,
+    group: str,
+    partitions: Sequence[TopicPartition],
+    *,
+    is_final: bool = False,
 ) -> dict[TopicPartition, int]:
     """Where to go on reading: 0 where nothing is committed. The history remembers what was answered."""
     if not partitions:
@@ -49,7 +55,13 @@ async def committed_offsets(
             partition = TopicPartition(topic.name, data.partition_index)
             found[partition] = max(data.committed_offset, 0)
             read = CommittedRead(
-                client=client.name, began=began, group=group, partition=partition, offset=data.committed_offset
+                client=client.name,
+                began=began,
+                group=group,
+                partition=partition,
+                offset=data.committed_offset,
+                coordinator=coordinator[0],
+                is_final=is_final,
             )
             read.end(Outcome.OK, client.now())
             client.history.add(read)

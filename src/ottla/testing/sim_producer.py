@@ -13,13 +13,14 @@ from ottla.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
-    PartitionProduceResponse,
     ProduceRequest,
+    ProduceResponse,
     TopicProduceData,
 )
 from ottla.protocol.records import Record, build_batch
 from ottla.testing.history import Anomaly, History, Outcome, Send
-from ottla.testing.sim_wire import Cluster, UnavailableError, pause
+from ottla.testing.sim_view import ClusterView
+from ottla.testing.sim_wire import UnavailableError, pause
 from ottla.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Batch:
 class PartitionProducer:
     def __init__(self, client: SimClient, partition: TopicPartition) -> None:
         self._client = client
-        self._cluster: Cluster = client.cluster
+        self._cluster: ClusterView = client.cluster
         self._history: History = client.history
         self._dice = client.dice
         self._partition = partition
@@ -105,21 +106,22 @@ class PartitionProducer:
     async def _send_all(self) -> None:
         if not self._under_way:
             return
-        address = await self._cluster.leader(self._partition.topic, self._partition.partition)
-        wire = await self._cluster.wire(address)
+        leader = await self._cluster.leader(self._partition)
+        wire = await self._cluster.wire(leader.address)
         sent = [(batch, wire.send(self._request(batch), PRODUCE_VERSION)) for batch in self._under_way]
         in_order = True
         for batch, answer in sent:
             result = await self._cluster.patiently(wire, answer)
-            in_order = in_order and self._take(batch, result.responses[0].partition_responses[0])
+            in_order = in_order and self._take(batch, result)
 
     def _request(self, batch: Batch) -> ProduceRequest:
         data = PartitionProduceData(index=self._partition.partition, records=batch.data)
         topic = TopicProduceData(name=self._partition.topic, partition_data=[data])
         return ProduceRequest(acks=ACKS_ALL, timeout_ms=3_000, topic_data=[topic])
 
-    def _take(self, batch: Batch, result: PartitionProduceResponse) -> bool:
+    def _take(self, batch: Batch, answer: ProduceResponse) -> bool:
         """Whether the batch is done; after one that is not, those behind it can't be."""
+        result = answer.responses[0].partition_responses[0]
         code = result.error_code
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             if code == ErrorCode.NONE:
@@ -133,6 +135,7 @@ class PartitionProducer:
             self._start_over()
         elif code != ErrorCode.KAFKA_STORAGE_ERROR:
             self._cluster.forget_leaders()
+            self._cluster.told(self._partition, result.current_leader, answer.node_endpoints)
         return False
 
     def _surprise(self, what: str) -> None:

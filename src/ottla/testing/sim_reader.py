@@ -1,4 +1,7 @@
-"""A reader of some partitions, with a fetch session on each of their leaders."""
+"""A reader of some partitions, with a fetch session on each of their leaders.
+
+It names the leader epoch that it knows in every request, so an answer is one of that epoch or a refusal.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.errors import CorruptBatchError, ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.records import check_crc, iter_batches, read_records
-from ottla.testing.history import Anomaly, Outcome, Poll
+from ottla.testing.history import Anomaly, LatestOffset, Outcome, Poll
 from ottla.testing.sim_wire import Address, UnavailableError, pause
 from ottla.types import TopicPartition
 
@@ -16,11 +20,19 @@ if TYPE_CHECKING:
     from ottla.testing.sim_client import SimClient
 
 FETCH_VERSION = 12
+LIST_OFFSETS_VERSION = 7
+LATEST = -1
 WAIT_MS = 200
+LATEST_EVERY = 0.1
+"""How likely a poll is followed by the question where the log ends."""
 SESSION_IS_LOST = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 FETCH_NEVER_RIGHT = frozenset(
     {ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE}
 )
+
+
+Wanted = dict[TopicPartition, tuple[int, int]]
+"""Offset and leader epoch."""
 
 
 class Session:
@@ -29,12 +41,12 @@ class Session:
     def __init__(self) -> None:
         self.id = 0
         self.epoch = 0
-        self.told: dict[TopicPartition, int] = {}
+        self.told: Wanted = {}
 
-    def news(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {partition: offset for partition, offset in wanted.items() if self.told.get(partition) != offset}
+    def news(self, wanted: Wanted) -> Wanted:
+        return {partition: place for partition, place in wanted.items() if self.told.get(partition) != place}
 
-    def answered(self, session_id: int, wanted: dict[TopicPartition, int]) -> None:
+    def answered(self, session_id: int, wanted: Wanted) -> None:
         if session_id:
             self.epoch = 1 if session_id != self.id else self.epoch + 1
             self.told = dict(wanted)
@@ -68,14 +80,16 @@ class SimReader:
 
     async def poll(self) -> None:
         """Ask every leader once."""
-        by_leader: dict[Address, dict[TopicPartition, int]] = {}
+        by_leader: dict[tuple[int, Address], Wanted] = {}
         for partition, offset in self.positions.items():
-            leader = await self._client.cluster.leader(partition.topic, partition.partition)
-            by_leader.setdefault(leader, {})[partition] = offset
-        for leader, wanted in by_leader.items():
-            await self._fetch(leader, wanted)
+            leader = await self._client.cluster.leader(partition)
+            by_leader.setdefault((leader.node_id, leader.address), {})[partition] = (offset, leader.epoch)
+        for (node_id, address), wanted in by_leader.items():
+            await self._fetch(node_id, address, wanted)
+        if self.positions and self._client.dice.random() < LATEST_EVERY:
+            await self._ask_latest(self._client.dice.choice(list(self.positions)))
 
-    async def _fetch(self, leader: Address, wanted: dict[TopicPartition, int]) -> None:
+    async def _fetch(self, node_id: int, leader: Address, wanted: Wanted) -> None:
         session = self._sessions.setdefault(leader, Session())
         began = self._client.now()
         answer = await self._client.cluster.ask(leader, self._request(session, wanted), FETCH_VERSION)
@@ -87,9 +101,33 @@ class SimReader:
         session.answered(answer.session_id, wanted)
         for topic in answer.responses:
             for data in topic.partitions:
-                self._take(TopicPartition(topic.topic, data.partition_index), data, began)
+                partition = TopicPartition(topic.topic, data.partition_index)
+                if partition in wanted:
+                    self._take(partition, data, began, node_id, wanted[partition][1])
 
-    def _request(self, session: Session, wanted: dict[TopicPartition, int]) -> FetchRequest:
+    async def _ask_latest(self, partition: TopicPartition) -> None:
+        """Where the log ends for readers: what a consumer asks for that starts at the end."""
+        leader = await self._client.cluster.leader(partition)
+        asked = ListOffsetsPartition(
+            partition_index=partition.partition, current_leader_epoch=leader.epoch, timestamp=LATEST
+        )
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])], replica_id=-1)
+        began = self._client.now()
+        answer = await self._client.cluster.ask(leader.address, request, LIST_OFFSETS_VERSION)
+        found = answer.topics[0].partitions[0]
+        if found.error_code == ErrorCode.NONE:
+            latest = LatestOffset(
+                client=self._name,
+                began=began,
+                partition=partition,
+                offset=found.offset,
+                leader=leader.node_id,
+                epoch=leader.epoch,
+            )
+            latest.end(Outcome.OK, self._client.now())
+            self._client.history.add(latest)
+
+    def _request(self, session: Session, wanted: Wanted) -> FetchRequest:
         gone = [partition for partition in session.told if partition not in wanted]
         return FetchRequest(
             max_wait_ms=WAIT_MS,
@@ -98,20 +136,25 @@ class SimReader:
             session_id=session.id,
             session_epoch=session.epoch,
             topics=[
-                FetchTopic(topic=partition.topic, partitions=[self._wanted(partition, offset)])
-                for partition, offset in session.news(wanted).items()
+                FetchTopic(topic=partition.topic, partitions=[self._wanted(partition, *place)])
+                for partition, place in session.news(wanted).items()
             ],
             forgotten_topics_data=[
                 ForgottenTopic(topic=partition.topic, partitions=[partition.partition]) for partition in gone
             ],
         )
 
-    def _wanted(self, partition: TopicPartition, offset: int) -> FetchPartition:
-        return FetchPartition(partition=partition.partition, fetch_offset=offset, partition_max_bytes=self._max_bytes)
+    def _wanted(self, partition: TopicPartition, offset: int, epoch: int) -> FetchPartition:
+        return FetchPartition(
+            partition=partition.partition,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            partition_max_bytes=self._max_bytes,
+        )
 
-    def _take(self, partition: TopicPartition, data: PartitionData, began: float) -> None:
+    def _take(self, partition: TopicPartition, data: PartitionData, began: float, leader: int, epoch: int) -> None:
         if data.error_code != ErrorCode.NONE:
-            self._refused(partition, data.error_code)
+            self._refused(partition, data)
             return
         records = tuple(self._records(partition, data.records))
         self.high_watermarks[partition] = data.high_watermark
@@ -123,6 +166,8 @@ class SimReader:
             partition=partition,
             records=records,
             high_watermark=data.high_watermark,
+            leader=leader,
+            epoch=epoch,
         )
         poll.end(Outcome.OK, self._client.now())
         self._client.history.add(poll)
@@ -138,13 +183,15 @@ class SimReader:
         except CorruptBatchError as error:
             self._surprise(f"{partition} was served with a damaged batch: {error}")
 
-    def _refused(self, partition: TopicPartition, code: int) -> None:
+    def _refused(self, partition: TopicPartition, data: PartitionData) -> None:
+        code = data.error_code
         if code in FETCH_NEVER_RIGHT:
             self._surprise(f"{ErrorCode(code).name} for {partition} at {self.positions[partition]}")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._restarts += 1
             self.positions = dict.fromkeys(self.positions, 0)
         self.start_over()
+        self._client.cluster.told(partition, data.current_leader)
 
     def _surprise(self, what: str) -> None:
         self._client.history.add(Anomaly(client=self._name, began=self._client.now(), what=what))

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ottla.testing.sim_socket import SimSocket
+
 if TYPE_CHECKING:
     from ottla.testing.sim_loop import SimLoop
     from ottla.testing.sim_network import Network
@@ -25,14 +27,19 @@ PIECE_BYTES = (1, 40, 1_000, 64_000)
 SPLIT_BYTES = 4_000
 """So much of what a pipe carries is cut like that, and the rest is not: splitting everything shows nothing more."""
 WINDOWS_BYTES = (4_000, 64_000, 1_000_000)
+RESEND_AFTER_S = 0.2
+"""What a lost packet costs: TCP sends it again."""
 HIGH_WATER_BYTES = 64 * 1024
 
 
 class Pipe:
-    def __init__(self, network: Network, source: SimTransport, target: SimTransport, name: str) -> None:
+    def __init__(
+        self, network: Network, source: SimTransport, target: SimTransport, name: str, listener: tuple[str, int]
+    ) -> None:
         self.source = source
         self.target = target
         self.name = name
+        self._listener = listener
         self._network = network
         self._world = network.world
         self._dice = network.world.dice(f"pipe {name}")
@@ -55,6 +62,7 @@ class Pipe:
     # For the sender.
 
     def write(self, data: bytes) -> None:
+        self._network.writes[self._listener] += 1
         self._unsent += data
         self._pump()
 
@@ -88,8 +96,10 @@ class Pipe:
             self._send(END)
 
     def _send(self, piece: bytes | None) -> None:
-        link = self._network.link
+        link = self._network.links.between(self.source.loop.host, self.target.loop.host)
         arrival = self._world.now + self._dice.uniform(link.delay_s_min, link.delay_s_max)
+        if link.loss and self._dice.random() < link.loss:
+            arrival += RESEND_AFTER_S
         self._last_arrival = max(self._last_arrival, arrival)
         self._world.at(self._last_arrival, self._arrive, piece)
 
@@ -98,7 +108,7 @@ class Pipe:
     def _arrive(self, piece: bytes | None) -> None:
         if self._broken and piece is not None:
             return
-        if self._held or not self._network.passes(self.source.loop.host, self.target.loop.host):
+        if self._held or not self._network.links.passes(self.source.loop.host, self.target.loop.host):
             self._held.append(piece)
             return
         self._deliver(piece)
@@ -116,22 +126,31 @@ class Pipe:
             self.target.arrived(piece)
 
     def resume(self) -> None:
-        """The link is whole again."""
-        held, self._held = self._held, deque()
-        for piece in held:
-            self._send(piece)
+        """The link is whole again, or may be."""
+        if self._held:
+            delay_s = self._network.delay_s(self.source.loop.host, self.target.loop.host)
+            self._world.after(delay_s, self._let_through)
         late, self._taken_late = self._taken_late, 0
         if late:
-            self._world.after(self._network.delay_s(), self._acknowledge, late)
+            self._acknowledge_soon(late)
+
+    def _let_through(self) -> None:
+        """What waited goes first: what was sent meanwhile has been put behind it."""
+        while self._held and self._network.links.passes(self.source.loop.host, self.target.loop.host):
+            self._deliver(self._held.popleft())
 
     # For the receiver.
 
     def taken(self, size: int) -> None:
         """The receiver has read so much: room for more, once the sender hears of it."""
-        self._world.after(self._network.delay_s(), self._acknowledge, size)
+        self._acknowledge_soon(size)
+
+    def _acknowledge_soon(self, size: int) -> None:
+        delay_s = self._network.delay_s(self.target.loop.host, self.source.loop.host)
+        self._world.after(delay_s, self._acknowledge, size)
 
     def _acknowledge(self, size: int) -> None:
-        if not self._network.passes(self.target.loop.host, self.source.loop.host):
+        if not self._network.links.passes(self.target.loop.host, self.source.loop.host):
             self._taken_late += size
             return
         self._under_way_bytes -= size
@@ -145,8 +164,9 @@ class SimTransport(asyncio.Transport):
     out: Pipe
     into: Pipe
 
-    def __init__(self, loop: SimLoop, *, peer: tuple[str, int]) -> None:
-        super().__init__({"peername": peer, "sockname": (loop.host, 0)})
+    def __init__(self, loop: SimLoop, *, own: tuple[str, int], peer: tuple[str, int]) -> None:
+        """The two addresses are numbers and ports, as sockets show them."""
+        super().__init__({"peername": peer, "sockname": own, "socket": SimSocket(own)})
         self.loop = loop
         self.has_vanished = False
         self._protocol: Any = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import traceback
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -32,6 +33,10 @@ class Trace:
         self.count += 1
         self._hash.update(line.encode())
 
+    def remark(self, line: str) -> None:
+        """For whoever reads the story; not a part of what has to be the same in every run."""
+        self.story.append(line)
+
     @property
     def digest(self) -> str:
         return self._hash.hexdigest()
@@ -48,6 +53,8 @@ class World:
         self.seed = seed
         self.now = 0.0
         """Seconds since the simulation began."""
+        self.who = "-"
+        """The machine whose process runs."""
         self.trace = Trace()
         self.failures: list[str] = []
         """What must never happen in any process: exceptions that nobody handled."""
@@ -63,6 +70,13 @@ class World:
 
     def note_detail(self, who: str, what: str) -> None:
         self.trace.add(f"{self.now:10.4f}  {who:<10} {what}", is_detail=True)
+
+    def fail(self, who: str, what: str, error: BaseException | None) -> None:
+        """Something happened that must never happen."""
+        self.failures.append(f"{who}: {what}: {error!r}")
+        self.note(who, f"UNHANDLED {what}: {error!r}")
+        if error is not None:
+            self.trace.remark("".join(traceback.format_exception(error)))
 
     def at(self, when: float, action: Callable[..., Any], *args: Any) -> None:
         self._count += 1
