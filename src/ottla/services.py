@@ -6,10 +6,11 @@ that its handler uses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ottla.errors import BrokerError
+from ottla.errors import BrokerError, ErrorCode
 from ottla.replicated import Result, Token
 
 if TYPE_CHECKING:
@@ -19,12 +20,21 @@ if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
     from ottla.ports import Bytes, Clock
     from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+    from ottla.protocol.schema import Request
     from ottla.replication.partition import Partition
     from ottla.storage.log import Origin
-    from ottla.types import TopicId
+    from ottla.transactions.markers import Marker
+    from ottla.transactions.shard import TransactionShard
+    from ottla.transactions.transaction import Producer
+    from ottla.types import TopicId, TopicPartition
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+FORWARDED = "ottla-forwarded"
+"""The client id of a request that another node has sent on."""
+AUTOMATIC = "ottla-automatic"
+"""The same, of a node that needs a topic nobody has asked for as such."""
 
 
 class Deferred(Token, Generic[T]):
@@ -120,8 +130,45 @@ class Groups(Protocol):
     def shards(self) -> Iterable[GroupShard]:
         """The shards that this node coordinates and has loaded: for answers about all groups."""
 
+    def partition_of(self, group_id: str) -> int:
+        """Which partition of `__consumer_offsets` a group belongs to."""
+
     def ensure_topic(self) -> Deferred[None]:
         """Done once `__consumer_offsets` exists: it is created by the first who asks for a coordinator."""
+
+
+class Transactions(Protocol):
+    """The transactions that this node coordinates, and its partitions' part in those of others."""
+
+    def call(
+        self, transactional_id: str, decide: Callable[[TransactionShard, Token, int], Result[Any, T]]
+    ) -> Deferred[T]:
+        """As `Groups.call`, for a transactional id."""
+
+    def call_with_id(
+        self, transactional_id: str, decide: Callable[[TransactionShard, Token, int, int | None], Result[Any, Any]]
+    ) -> Deferred[Any]:
+        """The same for decisions that may need a new producer id, which is then the last argument."""
+
+    def shards(self) -> Iterable[TransactionShard]: ...
+
+    def ensure_topic(self) -> Deferred[None]: ...
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Which partition of `__transaction_state` an id belongs to."""
+
+    def offsets_partition(self, group_id: str) -> TopicPartition:
+        """Where the offsets of a group are kept."""
+
+    def join(
+        self, transactional_id: str, producer: Producer, partitions: frozenset[TopicPartition], *, adds: bool
+    ) -> Deferred[Mapping[TopicPartition, ErrorCode]]:
+        """Ask the coordinator whether the producer may write to these partitions; `adds`: they become part of its
+        transaction by that. Without an error the records must be appended at once, in the turn of the answer.
+        """
+
+    def write_marker(self, at: TopicPartition, marker: Marker) -> Deferred[ErrorCode]:
+        """End a producer's transaction in a partition that is led here."""
 
 
 class ControllerService(Protocol):
@@ -131,14 +178,34 @@ class ControllerService(Protocol):
         """Let the controller decide, make its records durable and visible in the image, then answer."""
 
 
+class ControllerChannel(Protocol):
+    """The way to the active controller, wherever it is."""
+
+    def send(
+        self, request: Request, *, timeout_ms: int, version: int | None = None, client_id: str = FORWARDED
+    ) -> Deferred[Any]:
+        """Its answer. Fails with REQUEST_TIMED_OUT if no controller has answered by then."""
+
+
+class NewTopics(Protocol):
+    """Topics that come to be because somebody needs them."""
+
+    def ensure(self, names: Sequence[str]) -> Deferred[Mapping[str, int]]:
+        """Done when this node knows the topics; for each of them an error code, or 0."""
+
+
 class Partitions(Protocol):
     """The partitions that this node leads."""
 
+    @property
+    def has_followers(self) -> bool:
+        """Whether any of them is copied by other nodes."""
+
     def get(self, topic: str, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER if it is led elsewhere."""
 
     def get_by_id(self, topic_id: TopicId, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_ID or UNKNOWN_TOPIC_OR_PARTITION."""
+        """Raises UNKNOWN_TOPIC_ID too."""
 
 
 class Commits(Protocol):
@@ -159,6 +226,26 @@ class Fetches(Protocol):
         """Records, now or later. Raises BrokerError for a fetch session that is not known."""
 
 
+class ReplicaFetches(Protocol):
+    """Followers, served by the leader of their partitions."""
+
+    def fetch(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> Deferred[FetchResponse]:
+        """What is new, now or later. Raises BrokerError for a fetch session that is not known."""
+
+
+class Acks(Protocol):
+    """Answers that wait until what was appended is on the disks of all in-sync replicas."""
+
+    def when_committed(
+        self,
+        answer: T,
+        waits: Sequence[tuple[Partition, int, U]],
+        refuse: Callable[[U, BrokerError], None],
+        timeout_ms: int,
+    ) -> Deferred[T]:
+        """`answer`, once each of `waits` (a partition, an offset, what is said of it) is committed or was refused."""
+
+
 class Quotas(Protocol):
     """Bytes per second. Each call counts, and says for how many ms the client is to be held back."""
 
@@ -174,6 +261,38 @@ class Quotas(Protocol):
 class ProducerIds(Protocol):
     def next_id(self) -> Deferred[int]:
         """A producer id that nobody has had before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumReplica:
+    """A node of the metadata quorum, as its leader knows it. Times are of the calendar; -1: never."""
+
+    node_id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumView:
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: Sequence[QuorumReplica]
+    observers: Sequence[QuorumReplica]
+
+
+class QuorumService(Protocol):
+    """The metadata quorum, on its leader."""
+
+    def describe(self) -> QuorumView:
+        """Raises NOT_LEADER_OR_FOLLOWER."""
+
+    def add_voter(self, node_id: int, directory_id: bytes, *, timeout_ms: int) -> Deferred[None]:
+        """Done when the change is committed. Raises, or answers with, what keeps the node from being a voter."""
+
+    def remove_voter(self, node_id: int, directory_id: bytes) -> Deferred[None]: ...
 
 
 class LogDirs(Protocol):
@@ -214,7 +333,20 @@ class Services(Protocol):
     def groups(self) -> Groups: ...
 
     @property
+    def transactions(self) -> Transactions: ...
+
+    @property
     def controller(self) -> ControllerService: ...
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node is the one that changes the metadata."""
+
+    @property
+    def controller_channel(self) -> ControllerChannel: ...
+
+    @property
+    def new_topics(self) -> NewTopics: ...
 
     @property
     def partitions(self) -> Partitions: ...
@@ -226,10 +358,19 @@ class Services(Protocol):
     def fetcher(self) -> Fetches: ...
 
     @property
+    def replica_fetches(self) -> ReplicaFetches: ...
+
+    @property
+    def acks(self) -> Acks: ...
+
+    @property
     def quotas(self) -> Quotas: ...
 
     @property
     def producer_ids(self) -> ProducerIds: ...
+
+    @property
+    def quorum(self) -> QuorumService: ...
 
     @property
     def log_dirs(self) -> LogDirs: ...
@@ -247,6 +388,15 @@ class RequestContext:
         self.principal = "User:ANONYMOUS"
         self.api_version = 0
         self.now_ms = 0
+
+    def copy(self) -> RequestContext:
+        """For a handler that goes on when this one serves another request."""
+        copied = RequestContext(self.services, self.client_host)
+        copied.client_id = self.client_id
+        copied.principal = self.principal
+        copied.api_version = self.api_version
+        copied.now_ms = self.now_ms
+        return copied
 
     @property
     def image(self) -> MetadataImage:

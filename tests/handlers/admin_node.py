@@ -21,6 +21,7 @@ class AdminNode:
 
     cluster_id = "the-cluster"
     controller_id = 1
+    is_controller = True
 
     def __init__(self, brokers: int = 1, config: BrokerConfig | None = None) -> None:
         self.config = config or BrokerConfig()

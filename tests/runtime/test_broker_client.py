@@ -26,15 +26,15 @@ from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
 from ottla.services import Deferred
 
-Test = Callable[..., Awaitable[None]]
-Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+Reader = asyncio.StreamReader
+Writer = asyncio.StreamWriter
 
 TIMEOUT_MS = 5_000
 
 
 def run(test: Awaitable[None]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(asyncio.wait_for(test, 20))  # type: ignore[arg-type]  # a coroutine, as Runner asks
+        runner.run(asyncio.wait_for(test, 20))
 
 
 async def answer_of(deferred: Deferred[Any]) -> Any:

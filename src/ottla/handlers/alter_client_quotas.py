@@ -11,7 +11,7 @@ from ottla.protocol.messages.alter_client_quotas import (
 from ottla.services import Deferred, RequestContext
 
 
-@handles(AlterClientQuotasRequest)
+@handles(AlterClientQuotasRequest, controller=True)
 def alter_client_quotas(request: AlterClientQuotasRequest, ctx: RequestContext) -> Deferred[AlterClientQuotasResponse]:
     return ask_controller(
         ctx, lambda controller: controller.alter_client_quotas(request), lambda error: _refused(request, error)

@@ -11,7 +11,7 @@ from ottla.protocol.messages.alter_configs import (
 from ottla.services import Deferred, RequestContext
 
 
-@handles(AlterConfigsRequest)
+@handles(AlterConfigsRequest, controller=True)
 def alter_configs(request: AlterConfigsRequest, ctx: RequestContext) -> Deferred[AlterConfigsResponse]:
     return ask_controller(
         ctx, lambda controller: controller.alter_configs(request), lambda error: _refused(request, error)

@@ -11,7 +11,7 @@ from ottla.protocol.messages.create_partitions import (
 from ottla.services import Deferred, RequestContext
 
 
-@handles(CreatePartitionsRequest)
+@handles(CreatePartitionsRequest, controller=True)
 def create_partitions(request: CreatePartitionsRequest, ctx: RequestContext) -> Deferred[CreatePartitionsResponse]:
     return ask_controller(
         ctx, lambda controller: controller.create_partitions(request), lambda error: _refused(request, error)

@@ -4,13 +4,16 @@ from ottla.errors import BrokerError
 from ottla.handlers.controller_calls import ask_controller
 from ottla.handlers.registry import handles
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from ottla.services import Deferred, RequestContext
+from ottla.services import AUTOMATIC, Deferred, RequestContext
 
 
-@handles(CreateTopicsRequest)
+@handles(CreateTopicsRequest, controller=True)
 def create_topics(request: CreateTopicsRequest, ctx: RequestContext) -> Deferred[CreateTopicsResponse]:
+    automatic = ctx.client_id == AUTOMATIC
     return ask_controller(
-        ctx, lambda controller: controller.create_topics(request), lambda error: _refused(request, error)
+        ctx,
+        lambda controller: controller.create_topics(request, automatic=automatic),
+        lambda error: _refused(request, error),
     )
 
 

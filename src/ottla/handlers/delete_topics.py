@@ -12,7 +12,7 @@ from ottla.protocol.messages.delete_topics import (
 from ottla.services import Deferred, RequestContext
 
 
-@handles(DeleteTopicsRequest)
+@handles(DeleteTopicsRequest, controller=True)
 def delete_topics(request: DeleteTopicsRequest, ctx: RequestContext) -> Deferred[DeleteTopicsResponse]:
     return ask_controller(
         ctx, lambda controller: controller.delete_topics(request), lambda error: _refused(request, error)

@@ -11,7 +11,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.services import Deferred, RequestContext
 
 
-@handles(IncrementalAlterConfigsRequest)
+@handles(IncrementalAlterConfigsRequest, controller=True)
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: RequestContext
 ) -> Deferred[IncrementalAlterConfigsResponse]:

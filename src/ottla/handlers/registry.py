@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.errors import invariant
+from ottla.handlers.forwarding import on_the_controller
 from ottla.protocol.schema import Request, Response
 from ottla.services import Deferred, RequestContext
 
@@ -29,15 +30,21 @@ class Api:
 _APIS: dict[int, Api] = {}
 
 
-def handles(request: type[Request], *, versions: tuple[int, int] | None = None) -> Callable[[H], H]:
-    """Register a handler for a request class; `versions` narrows the range that the message table knows."""
+def handles(
+    request: type[Request], *, versions: tuple[int, int] | None = None, controller: bool = False
+) -> Callable[[H], H]:
+    """Register a handler for a request class; `versions` narrows the range that the message table knows.
+
+    `controller`: only the active controller can serve it; other nodes send the request on (see `forwarding`).
+    """
 
     def register(handler: H) -> H:
         key: int = request.api_key
         invariant(key not in _APIS, f"two handlers for API {key}")
         low, high = versions or request.versions
         advertised = (request.advertised_from if versions is None else low, high)
-        _APIS[key] = Api(key=key, request=request, handler=handler, versions=(low, high), advertised=advertised)
+        served = on_the_controller(handler, request) if controller else handler
+        _APIS[key] = Api(key=key, request=request, handler=served, versions=(low, high), advertised=advertised)
         return handler
 
     return register

@@ -82,6 +82,8 @@ class Link:
 
     def _write(self, wire: Wire, pending: Pending) -> None:
         request = pending.request
+        if request is None:
+            return
         try:
             key = (type(request), pending.version)
             way = self._ways.get(key) or self._find_way(*key)

@@ -77,6 +77,13 @@ class Router:
         )
         return route
 
+    def newest(self, request: Request) -> int:
+        """The highest version in which this node serves the API."""
+        api = self._apis.get(request.api_key)
+        if api is None:
+            raise ProtocolError(f"API {request.api_key} is not served")
+        return api.versions[1]
+
     def unsupported_version_route(self) -> Route:
         """A client that asks for ApiVersions in a version of the future is answered in version 0 (KIP-511)."""
         return self.resolve(ApiVersionsRequest.api_key, 0)

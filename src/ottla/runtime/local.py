@@ -16,13 +16,15 @@ from ottla.services import Deferred, RequestContext, Services
 class LocalDoor:
     """Serves requests as if a client on this machine had sent them."""
 
-    def __init__(self, router: Router, services: Services) -> None:
+    def __init__(self, router: Router, services: Services, *, client_id: str = "embedded") -> None:
         self._router = router
         self._context = RequestContext(services, "127.0.0.1")
-        self._context.client_id = "embedded"
+        self._context.client_id = client_id
 
-    def handle(self, request: Request, api_version: int) -> Deferred[Any]:
-        """The answer, or the BrokerError with which it was refused."""
+    def handle(self, request: Request, api_version: int | None = None) -> Deferred[Any]:
+        """The answer, or the BrokerError with which it was refused. In the newest version if none is given."""
+        if api_version is None:
+            api_version = self._router.newest(request)
         route = self._router.routes.get(request.api_key << 16 | api_version)
         if route is None:
             route = self._router.resolve(request.api_key, api_version)

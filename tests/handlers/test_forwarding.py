@@ -1,0 +1,135 @@
+"""APIs of the controller, on nodes that are not the controller."""
+
+from typing import Any, cast
+
+import pytest
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.handlers.controller_calls import ask_controller
+from ottla.handlers.create_topics import create_topics
+from ottla.handlers.forwarding import on_the_controller
+from ottla.handlers.registry import apis
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ottla.services import AUTOMATIC, FORWARDED, Deferred, RequestContext, Services
+from tests.handlers.admin_node import AdminNode, answered
+
+REQUEST = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+
+
+class Elsewhere(AdminNode):
+    """A node that is not the controller, and what it sends on."""
+
+    is_controller = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[tuple[Any, dict[str, Any], Deferred[Any]]] = []
+
+    @property
+    def controller_channel(self) -> "Elsewhere":
+        return self
+
+    def send(self, request: Any, **options: Any) -> Deferred[Any]:
+        self.sent.append((request, options, Deferred()))
+        return self.sent[-1][2]
+
+    def call(self, decide: Any) -> Deferred[Any]:
+        raise BrokerError(ErrorCode.NOT_CONTROLLER)
+
+
+def served_by(node: AdminNode, *, client_id: str = "somebody", api_version: int = 7) -> RequestContext:
+    context = RequestContext(cast("Services", node), "127.0.0.1")
+    context.client_id, context.api_version = client_id, api_version
+    return context
+
+
+def test_the_controller_serves_by_itself() -> None:
+    served = on_the_controller(create_topics, CreateTopicsRequest)
+    response = answered(served(REQUEST, served_by(AdminNode())))
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.NONE]
+
+
+def test_another_node_sends_the_request_on_as_it_is_and_passes_the_answer_back() -> None:
+    node = Elsewhere()
+    answer = on_the_controller(create_topics, CreateTopicsRequest)(REQUEST, served_by(node))
+    [(request, options, sent)] = node.sent
+    assert request is REQUEST
+    assert options["version"] == 7
+    response = CreateTopicsResponse()
+    sent.complete(response)
+    assert answer.value is response
+
+
+@pytest.mark.parametrize(("asked_ms", "given_ms"), [(0, 1_000), (5_000, 5_000), (2**31 - 1, 60_000)])
+def test_the_client_says_how_long_it_waits_within_reason(asked_ms: int, given_ms: int) -> None:
+    node = Elsewhere()
+    request = CreateTopicsRequest(topics=REQUEST.topics, timeout_ms=asked_ms)
+    on_the_controller(create_topics, CreateTopicsRequest)(request, served_by(node))
+    assert node.sent[0][1]["timeout_ms"] == given_ms
+
+
+@pytest.mark.parametrize("client_id", [FORWARDED, AUTOMATIC])
+def test_what_was_sent_on_is_refused_where_it_can_not_be_decided(client_id: str) -> None:
+    node = Elsewhere()
+    response = answered(
+        on_the_controller(create_topics, CreateTopicsRequest)(REQUEST, served_by(node, client_id=client_id))
+    )
+    assert node.sent == []
+    assert [topic.error_code for topic in response.topics] == [ErrorCode.NOT_CONTROLLER]
+
+
+def test_where_no_controller_answers_every_part_is_given_the_error() -> None:
+    node = Elsewhere()
+    answer = on_the_controller(create_topics, CreateTopicsRequest)(REQUEST, served_by(node))
+    node.sent[0][2].fail(BrokerError(ErrorCode.REQUEST_TIMED_OUT, "nobody"))
+    response = answered(answer)
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [("t", ErrorCode.REQUEST_TIMED_OUT)]
+
+
+def test_a_handler_that_raises_the_refusal_is_answered_with_it_at_the_top() -> None:
+    def unregister(request: UnregisterBrokerRequest, ctx: RequestContext) -> Deferred[Any]:
+        return ctx.controller.call(lambda controller, _token, _now_ms: cast(Any, None))
+
+    node = Elsewhere()
+    answer = on_the_controller(unregister, UnregisterBrokerRequest)(UnregisterBrokerRequest(), served_by(node))
+    node.sent[0][2].fail(BrokerError(ErrorCode.REQUEST_TIMED_OUT))
+    assert answer.error.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_refusal_sees_the_rest_of_the_node_and_the_version() -> None:
+    seen: list[Any] = []
+
+    def unregister(request: UnregisterBrokerRequest, ctx: RequestContext) -> Deferred[UnregisterBrokerResponse]:
+        seen.append((ctx.image, ctx.api_version))
+        return ask_controller(ctx, cast(Any, None), lambda error: UnregisterBrokerResponse(error_code=error.code))
+
+    node = Elsewhere()
+    answer = on_the_controller(unregister, UnregisterBrokerRequest)(
+        UnregisterBrokerRequest(), served_by(node, api_version=0)
+    )
+    node.sent[0][2].fail(BrokerError(ErrorCode.REQUEST_TIMED_OUT))
+    assert answered(answer).error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert seen == [(node.image, 0)]
+
+
+def test_what_brokers_ask_of_the_controller_is_never_sent_on() -> None:
+    def alter(request: AlterPartitionRequest, ctx: RequestContext) -> str:
+        return "decided or refused here"
+
+    node = Elsewhere()
+    assert on_the_controller(alter, AlterPartitionRequest)(AlterPartitionRequest(), served_by(node)) == (
+        "decided or refused here"
+    )
+    assert node.sent == []
+
+
+@pytest.mark.parametrize("key", [19, 20, 33, 37, 44, 49])
+def test_all_that_changes_the_metadata_is_sent_on(key: int) -> None:
+    from ottla.handlers import all as _all  # noqa: F401  # registers every handler
+
+    node = Elsewhere()
+    api = apis()[key]
+    api.handler(api.request(), served_by(node))
+    assert [type(request) for request, _, _ in node.sent] == [api.request]
