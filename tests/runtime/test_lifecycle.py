@@ -34,7 +34,8 @@ FENCED = BrokerHeartbeatResponse(is_fenced=True)
 
 def a_broker(broker_id: int, epoch: int, **state: bool) -> Any:
     flags = {"fenced": False, "in_controlled_shutdown": False} | state
-    return SimpleNamespace(broker_id=broker_id, broker_epoch=epoch, **flags)
+    is_active = not (flags["fenced"] or flags["in_controlled_shutdown"])
+    return SimpleNamespace(broker_id=broker_id, broker_epoch=epoch, is_active=is_active, **flags)
 
 
 class Rig:
@@ -277,7 +278,35 @@ def test_a_broker_that_was_removed_may_leave_at_once() -> None:
 def test_the_last_broker_in_service_just_leaves() -> None:
     async def test(rig: Rig) -> None:
         await rig.is_in_service(3, a_broker(1, 1, fenced=True))
-        assert await rig.broker.shutdown(0)
+        assert not await rig.broker.shutdown(1_000)
+        assert all(not request.want_shut_down for request, _ in rig.sent if isinstance(request, BrokerHeartbeatRequest))
+
+    run(test)
+
+
+def test_brokers_that_all_stop_at_once_do_not_wait_for_each_other() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.is_in_service(3, a_broker(1, 1))
+        leaving = asyncio.ensure_future(rig.broker.shutdown(5_000))
+        await asyncio.sleep(0)
+        assert not leaving.done()
+        rig.shows(a_broker(ME, 3, in_controlled_shutdown=True), a_broker(1, 1, in_controlled_shutdown=True))
+        await leaving
+
+    run(test)
+
+
+def test_a_controller_that_is_gone_is_not_waited_for() -> None:
+    async def test(rig: Rig) -> None:
+        await rig.is_in_service(3, a_broker(1, 1))
+        leaving = asyncio.ensure_future(rig.broker.shutdown(5_000))
+        await asyncio.sleep(0)
+        for _ in range(module.SILENCE_MAX + 1):
+            _, answer = await rig.asked(BrokerHeartbeatRequest)
+            answer.fail(BrokerError(ErrorCode.REQUEST_TIMED_OUT))
+            if leaving.done():
+                break
+        assert not await leaving
 
     run(test)
 

@@ -49,6 +49,9 @@ RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1_000
 """Between attempts to register."""
 SHUTDOWN_MS_MAX = 30_000
+LEAVING_MS_MAX = 1_000
+SILENCE_MAX = 3
+"""A broker that wants to leave waits so long for the answer to a heartbeat, and gives up after so many without one."""
 TELL_AFTER_TRIES = 5
 
 FATAL = frozenset(
@@ -138,6 +141,8 @@ class Lifecycle:
         self._wants_to_leave = False
         self._may_leave = False
         self._tries = 0
+        self._silence = 0
+        """Heartbeats in a row that the controller did not answer, since this broker wants to leave."""
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     # From outside.
@@ -176,13 +181,12 @@ class Lifecycle:
         """Hand over what this broker leads; whether that was done in time. It still serves meanwhile."""
         if self._register_alone is not None or self.broker_epoch == NO_EPOCH or self._is_closed:
             return True
-        if not self._somebody_else_is_in_service():
-            return True
         self._wants_to_leave = True
-        self._ask_now()
+        if self._somebody_could_take_over():
+            self._ask_now()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self._until(lambda: self._may_leave)
+                await self._until(lambda: self._may_leave or not self._somebody_could_take_over())
         except TimeoutError:
             log.warning("the controller has not let this broker go within %d ms: it leaves without that", timeout_ms)
         return self._may_leave
@@ -226,9 +230,12 @@ class Lifecycle:
             not self.is_fenced and broker is not None and broker.broker_epoch == self.broker_epoch and not broker.fenced
         )
 
-    def _somebody_else_is_in_service(self) -> bool:
+    def _somebody_could_take_over(self) -> bool:
+        """Not when all brokers stop at once: then there is nothing to wait for."""
+        if self._silence >= SILENCE_MAX:
+            return False
         own = self._own.broker_id
-        return any(not broker.fenced for broker in self._image().brokers.values() if broker.broker_id != own)
+        return any(broker.is_active for broker in self._image().brokers.values() if broker.broker_id != own)
 
     def _somebody_waits_to_leave(self) -> bool:
         """A broker may stop once all others know that it leads nothing any more: so they say so at once."""
@@ -287,9 +294,13 @@ class Lifecycle:
         )
         self._cancel_timer()
         self._is_asking = True
-        timeout_ms = max(self._config.broker_session_timeout_ms // 3, 2 * self._config.broker_heartbeat_interval_ms)
-        sent = self._channel.send(request, timeout_ms=timeout_ms, channel=CHANNEL)
+        sent = self._channel.send(request, timeout_ms=self._patience_ms(), channel=CHANNEL)
         sent.on_done(self._heard)
+
+    def _patience_ms(self) -> int:
+        if self._wants_to_leave:
+            return LEAVING_MS_MAX
+        return max(self._config.broker_session_timeout_ms // 3, 2 * self._config.broker_heartbeat_interval_ms)
 
     def _heard(self, done: Deferred[BrokerHeartbeatResponse]) -> None:
         self._is_asking = False
@@ -302,6 +313,8 @@ class Lifecycle:
         if code is ErrorCode.NONE and done.value is not None:
             self._take(done.value)
         else:
+            self._silence += self._wants_to_leave
+            self._look()
             log.debug("heartbeat of broker %d: %s", self._own.broker_id, done.error or code.name)
         if not self._is_asking:
             self._set_timer(self._pause_ms(), self._heartbeat)
