@@ -5,6 +5,7 @@ They know nothing of how the system works, and nothing of the simulator: a histo
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -120,7 +121,8 @@ class NoPollSkips(Checker):
         final = {partition: [offset for offset, _ in records] for partition, records in history.final.items()}
         for (client, partition), offsets in _polled(history).items():
             for before, after in pairwise(offsets):
-                missed = [offset for offset in final.get(partition, ()) if before < offset < after]
+                there = final.get(partition, [])
+                missed = there[bisect_right(there, before) : bisect_left(there, after)]
                 if missed:
                     yield f"{client} read {after} of {partition} after {before} and never saw {missed}"
 

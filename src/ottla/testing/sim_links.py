@@ -49,7 +49,7 @@ class Links:
         number = self._numbers.get(name)
         if number is None:
             count = len(self._numbers) + 1
-            number = self._numbers[name] = f"10.0.{count // 250}.{count % 250 + 1}"
+            number = self._numbers[name] = f"10.0.{count // 250}.{count % 250}"
             self._names[number] = name
         return number
 

@@ -77,6 +77,7 @@ class Machine:
         self.world = world
         self.network = network
         self.name = name
+        network.links.number_of(name)
         self.disk = CrashingDisk(seed=world.dice(f"disk {name}").getrandbits(32))
         self.clock = SimulatedClock(world, skew_ms=skew_ms)
         self.random: Random = world.dice(f"ports {name}")

@@ -121,7 +121,7 @@ class Network:
         self._join(ours, theirs, f"#{number}", (host, port))
         self._join(theirs, ours, f"#{number}'", (host, port))
         self.world.note(loop.host, f"connects to {host}:{port} as #{number}")
-        listener.loop.call_soon(theirs.begin, listener.factory())
+        listener.loop.call_soon(lambda: theirs.begin(listener.factory()))
         self.world.after(self.delay_s(host, loop.host), loop.call_soon, _welcome, ours, factory, connected)
 
     def _join(self, source: SimTransport, target: SimTransport, name: str, listener: tuple[str, int]) -> None:

@@ -69,7 +69,8 @@ class SimulatedNode:
             self.machine.crash(power=False)
             return
         except Exception as bug:
-            self.machine.world.fail(self.machine.name, "the node can't start", bug)
+            if self.node is node and self.machine.is_running:
+                self.machine.world.fail(self.machine.name, "the node can't start", bug)
             return
         self.machine.world.note(self.machine.name, "serves")
         self.is_serving = True

@@ -47,6 +47,7 @@ class Pipe:
         self._piece_bytes = self._dice.choices(PIECE_BYTES, weights=(1, 2, 5, 12))[0]
         self._sent_bytes = 0
         self._unsent = bytearray()
+        self._taken_bytes = 0
         self._taken_late = 0
         self._under_way_bytes = 0
         self._last_arrival = 0.0
@@ -146,10 +147,14 @@ class Pipe:
         self._acknowledge_soon(size)
 
     def _acknowledge_soon(self, size: int) -> None:
-        delay_s = self._network.delay_s(self.target.loop.host, self.source.loop.host)
-        self._world.after(delay_s, self._acknowledge, size)
+        """One word for all that is taken until it leaves."""
+        if not self._taken_bytes:
+            delay_s = self._network.delay_s(self.target.loop.host, self.source.loop.host)
+            self._world.after(delay_s, self._acknowledge)
+        self._taken_bytes += size
 
-    def _acknowledge(self, size: int) -> None:
+    def _acknowledge(self) -> None:
+        size, self._taken_bytes = self._taken_bytes, 0
         if not self._network.links.passes(self.target.loop.host, self.source.loop.host):
             self._taken_late += size
             return
