@@ -1,9 +1,13 @@
 """Every handler there is: importing this registers them, and with that decides what the node advertises."""
 
 from ottla.handlers import (
+    allocate_producer_ids,
     alter_client_quotas,
     alter_configs,
+    alter_partition,
     api_versions,
+    broker_heartbeat,
+    broker_registration,
     create_partitions,
     create_topics,
     delete_groups,
@@ -16,6 +20,7 @@ from ottla.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
@@ -32,12 +37,18 @@ from ottla.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    unregister_broker,
+    update_features,
 )
 
 __all__ = [
+    "allocate_producer_ids",
     "alter_client_quotas",
     "alter_configs",
+    "alter_partition",
     "api_versions",
+    "broker_heartbeat",
+    "broker_registration",
     "create_partitions",
     "create_topics",
     "delete_groups",
@@ -50,6 +61,7 @@ __all__ = [
     "describe_log_dirs",
     "describe_producers",
     "describe_topic_partitions",
+    "elect_leaders",
     "fetch",
     "find_coordinator",
     "heartbeat",
@@ -66,4 +78,6 @@ __all__ = [
     "offset_for_leader_epoch",
     "produce",
     "sync_group",
+    "unregister_broker",
+    "update_features",
 ]
