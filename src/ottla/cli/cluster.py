@@ -1,7 +1,12 @@
-"""`ottla cluster`: which brokers there are."""
+"""`ottla cluster`: which nodes there are, how they are, who of them votes and leads, and what should move."""
 
 import click
 
+from ottla.cli.cluster_decommission import decommission
+from ottla.cli.cluster_elect import elect
+from ottla.cli.cluster_moves import plan, rebalance
+from ottla.cli.cluster_status import status
+from ottla.cli.cluster_voters import add_voter, remove_voter
 from ottla.cli.connection import admin
 from ottla.cli.options import connected
 from ottla.cli.output import print_fields, print_json, print_table
@@ -9,7 +14,11 @@ from ottla.cli.output import print_fields, print_json, print_table
 
 @click.group
 def command() -> None:
-    """The brokers of a cluster."""
+    """Nodes, quorum and balance of a cluster."""
+
+
+for _other in (status, plan, rebalance, decommission, elect, add_voter, remove_voter):
+    command.add_command(_other)
 
 
 @command.command

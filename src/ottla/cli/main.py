@@ -17,13 +17,14 @@ from ottla.cli.failures import MEANINGS, CommandError, ExitCode, explain, report
 
 COMMANDS = {
     "start": "Run a node.",
+    "up": "Run a cluster on this machine.",
     "topic": "List, create, describe, change and delete topics.",
     "produce": "Write records from standard input or files.",
     "consume": "Read records, and follow what arrives.",
     "group": "Consumer groups: members, lag, offsets.",
     "config": "Settings of topics and brokers.",
     "quota": "Limits of bytes per second for clients.",
-    "cluster": "The brokers of a cluster.",
+    "cluster": "Nodes, quorum and balance of a cluster.",
     "log": "Read and check the files of a data directory.",
     "bench": "Measure throughput and latency of a running node.",
     "completion": "Print the script that completes commands in a shell.",
