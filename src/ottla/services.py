@@ -133,6 +133,9 @@ class Groups(Protocol):
     def partition_of(self, group_id: str) -> int:
         """Which partition of `__consumer_offsets` a group belongs to."""
 
+    def require_here(self, group_id: str) -> None:
+        """Raises BrokerError where this node does not coordinate the group, or not yet."""
+
     def ensure_topic(self) -> Deferred[None]:
         """Done once `__consumer_offsets` exists: it is created by the first who asks for a coordinator."""
 

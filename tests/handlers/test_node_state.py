@@ -2,13 +2,12 @@
 
 import pytest
 
-from ottla.errors import BrokerError, ErrorCode
+from ottla.errors import ErrorCode
 from ottla.handlers.registry import apis
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.node_rig import NodeRig, with_node
 
 
@@ -35,12 +34,10 @@ def test_the_coordinator_of_every_group_is_this_node(version: int) -> None:
     with_node(scenario)
 
 
-def test_there_is_no_coordinator_for_transactions() -> None:
+def test_there_is_no_coordinator_for_share_groups() -> None:
     async def scenario(rig: NodeRig) -> None:
-        answer = await rig.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"]))
+        answer = await rig.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=["s"]))
         assert answer.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
-        with pytest.raises(BrokerError):
-            await rig.ask(InitProducerIdRequest(transactional_id="tx"))
 
     with_node(scenario)
 

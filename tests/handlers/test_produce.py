@@ -105,16 +105,6 @@ def test_acks_all_is_refused_under_min_insync_replicas() -> None:
     with_node(scenario)
 
 
-def test_a_transactional_producer_is_told_that_there_are_no_transactions() -> None:
-    async def scenario(rig: NodeRig) -> None:
-        await rig.create("t")
-        data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch())])]
-        request = ProduceRequest(acks=-1, transactional_id="tx", topic_data=data)
-        assert code(await rig.ask(request, 9)) == ErrorCode.INVALID_TXN_STATE
-
-    with_node(scenario)
-
-
 def test_with_log_append_time_the_answer_has_the_brokers_time() -> None:
     async def scenario(rig: NodeRig) -> None:
         await rig.create("t", message_timestamp_type="LogAppendTime")

@@ -216,7 +216,7 @@ def test_the_offsets_topic_by_first_use_has_settings_of_its_own() -> None:
 
 def test_an_internal_topic_that_nobody_serves_does_not_come_to_be_by_being_asked_for() -> None:
     controller = a_controller()
-    request = CreateTopicsRequest(topics=[topic("__transaction_state", -1, -1)])
+    request = CreateTopicsRequest(topics=[topic("__share_group_state", -1, -1)])
     (result,) = commit(controller, controller.create_topics(request, automatic=True)).topics
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert not controller.image.topics

@@ -3,6 +3,7 @@
     BrokerConfig ── network, fetch, quota   what clients may cost
                  ── journal, storage, log   what is kept, and how safely
                  ── groups                  consumer groups
+                 ── transactions            transactions and their coordinators
                  ── cluster, quorum,        several nodes
                     replication, gossip
                  ── logging
@@ -29,6 +30,7 @@ from ottla.config.membership import GossipConfig
 from ottla.config.quorum import QuorumConfig
 from ottla.config.replication import ReplicationConfig
 from ottla.config.storage import Durability, JournalConfig, StorageConfig
+from ottla.config.transactions import TransactionConfig
 
 __all__ = [
     "COMPACT",
@@ -51,5 +53,6 @@ __all__ = [
     "ReplicationConfig",
     "StorageConfig",
     "TimestampType",
+    "TransactionConfig",
     "load_config",
 ]

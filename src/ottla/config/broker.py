@@ -9,8 +9,10 @@ from ottla.config.log import LogConfig
 from ottla.config.membership import GossipConfig
 from ottla.config.quorum import QuorumConfig
 from ottla.config.replication import ReplicationConfig
+from ottla.config.seeds import seed_names
 from ottla.config.settings import check_limits, refused, setting
 from ottla.config.storage import JournalConfig, StorageConfig
+from ottla.config.transactions import TransactionConfig
 from ottla.config.units import INT32_MAX, KIB, MIB, MINUTE_MS
 
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})
@@ -140,6 +142,8 @@ class BrokerConfig:
     """The logs of topics that do not set their own configs."""
     groups: GroupConfig = field(default_factory=GroupConfig)
     """Consumer groups and their offsets."""
+    transactions: TransactionConfig = field(default_factory=TransactionConfig)
+    """Transactions and their coordinators."""
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     """Brokers and their controller."""
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
@@ -163,6 +167,7 @@ class BrokerConfig:
             raise refused("advertised_address", self.advertised_address, "a host name or address to connect to")
         if not self.data_dir:
             raise refused("data_dir", self.data_dir, "a directory")
+        seed_names(self.seeds)
 
     @property
     def advertised_host(self) -> str:

@@ -356,6 +356,11 @@ class ClassicGroup(Group):
             raise BrokerError(ErrorCode.REBALANCE_IN_PROGRESS)
         self.restart_session(member, now_ms)
 
+    def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """Older clients do not say who they are; a rebalance under way is no reason to refuse those who do."""
+        if generation >= 0 or ((member_id or instance_id is not None) and self.state is not GroupState.EMPTY):
+            self.require_current(member_id, instance_id, generation)
+
     # Leaving
 
     def leave(

@@ -11,7 +11,6 @@ from ottla.groups.records import (
     NEVER_EXPIRES_MS,
     GroupDeleted,
     GroupMetadata,
-    GroupRecord,
     MemberMetadata,
     OffsetCommitted,
     OffsetDeleted,
@@ -28,7 +27,11 @@ VALUE_VERSION = 3
 VALUE_VERSION_WITH_EXPIRY = 1
 
 
-def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+PlainRecord = OffsetCommitted | OffsetDeleted | GroupMetadata | GroupDeleted
+"""What a record says by itself. That an offset is pending, and how it ended, is said by its batch (`batches`)."""
+
+
+def encode_record(record: PlainRecord) -> tuple[bytes, bytes | None]:
     """The key and the value; a value of None is a tombstone."""
     if isinstance(record, OffsetCommitted):
         return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record)
@@ -39,7 +42,7 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
     return _group_key(record.group_id), None
 
 
-def decode_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
+def decode_record(key: bytes | None, value: bytes | None) -> PlainRecord | None:
     """None for a kind of record that this version does not know: a newer one, or Kafka, wrote it.
 
     Raises ProtocolError for bytes that are not what their kind says.

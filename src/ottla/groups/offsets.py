@@ -1,7 +1,7 @@
 """How far each group has read: what the log says of it, and what requests about it lead to.
 
-Offsets that are committed inside a transaction will come here by the same `put`, once their transaction's marker is
-in the log; until then they are nobody's business but the transaction's.
+Offsets that are committed inside a transaction come here by the same `put`, once their transaction's marker is in the
+log; until then they are with `pending_offsets`, and readers who ask for stable offsets are told to wait.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_OFFSET = -1
 NO_OFFSETS: OffsetsByTopic = {}
 
 Unknown = Collection[tuple[str, int]]
-"""Partitions in a request that do not exist."""
+"""Partitions of which nothing can be said: mostly because they do not exist."""
 
 
 class CommittedOffsets:
@@ -88,20 +88,27 @@ class CommittedOffsets:
         """The tombstones of all that any group has of a topic."""
         return [tombstone(record) for topics in self._by_group.values() for record in topics.get(topic, {}).values()]
 
-    def fetch(self, group_id: str, asked: Sequence[OffsetFetchRequestTopics] | None) -> list[OffsetFetchResponseTopics]:
-        """What is committed for the partitions asked for; for all that there are, if `asked` is None."""
+    def fetch(
+        self, group_id: str, asked: Sequence[OffsetFetchRequestTopics] | None, unstable: Unknown = ()
+    ) -> list[OffsetFetchResponseTopics]:
+        """What is committed for the partitions asked for; for all that there are, if `asked` is None.
+
+        `unstable`: partitions of which nothing must be told, for a transaction may be about to change that.
+        """
         known = self.of(group_id)
         if asked is None:
-            return [
-                OffsetFetchResponseTopics(name=topic, partitions=[_fetched(at, record) for at, record in by_partition])
-                for topic, by_partition in ((topic, sorted(known[topic].items())) for topic in sorted(known))
-            ]
+            wanted = [(topic, sorted(known[topic])) for topic in sorted(known)]
+        else:
+            wanted = [(topic.name, list(topic.partition_indexes)) for topic in asked]
         return [
             OffsetFetchResponseTopics(
-                name=topic.name,
-                partitions=[_fetched(at, known.get(topic.name, {}).get(at)) for at in topic.partition_indexes],
+                name=topic,
+                partitions=[
+                    _unstable(at) if (topic, at) in unstable else _fetched(at, known.get(topic, {}).get(at))
+                    for at in indexes
+                ],
             )
-            for topic in asked
+            for topic, indexes in wanted
         ]
 
     def deletion_on_request(
@@ -178,6 +185,16 @@ def _fetched(partition: int, record: OffsetCommitted | None) -> OffsetFetchRespo
         committed_offset=record.offset,
         committed_leader_epoch=record.leader_epoch,
         metadata=record.metadata,
+    )
+
+
+def _unstable(partition: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=partition,
+        committed_offset=NO_OFFSET,
+        committed_leader_epoch=-1,
+        metadata="",
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
     )
 
 

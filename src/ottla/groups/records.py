@@ -65,4 +65,22 @@ class GroupDeleted(NamedTuple):
     group_id: str
 
 
-GroupRecord = OffsetCommitted | OffsetDeleted | GroupMetadata | GroupDeleted
+class OffsetPending(NamedTuple):
+    """An offset that counts only if the transaction commits that it was written in."""
+
+    producer_id: int
+    producer_epoch: int
+    offset: OffsetCommitted
+
+
+class TransactionEnded(NamedTuple):
+    """The marker: what a producer has pending counts from here on, or never does."""
+
+    producer_id: int
+    producer_epoch: int
+    commits: bool
+    coordinator_epoch: int
+    """Of the transaction coordinator."""
+
+
+GroupRecord = OffsetCommitted | OffsetDeleted | GroupMetadata | GroupDeleted | OffsetPending | TransactionEnded

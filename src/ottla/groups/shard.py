@@ -12,17 +12,20 @@ from typing import NamedTuple
 
 from ottla.config import GroupConfig
 from ottla.errors import BrokerError, ErrorCode
-from ottla.groups import describe, offsets
+from ottla.groups import describe, offsets, pending_offsets
 from ottla.groups.classic import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.effects import Effects
 from ottla.groups.environment import Environment
 from ottla.groups.offsets import CommittedOffsets, Unknown
+from ottla.groups.pending_offsets import PendingOffsets
 from ottla.groups.records import (
     GroupDeleted,
     GroupMetadata,
     GroupRecord,
     OffsetCommitted,
     OffsetDeleted,
+    OffsetPending,
+    TransactionEnded,
 )
 from ottla.groups.requests import Join, Sync
 from ottla.groups.retention import expired
@@ -39,6 +42,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.primitives import INT32_MIN
 from ottla.replicated import Result, Token
 
@@ -62,7 +66,7 @@ class Caller(NamedTuple):
 
 
 class GroupShard:
-    __slots__ = ("_check_timer", "_config", "_env", "_groups", "_loaded", "_offsets", "_timers")
+    __slots__ = ("_check_timer", "_config", "_env", "_groups", "_loaded", "_offsets", "_pending", "_timers")
 
     def __init__(self, config: GroupConfig, random: Random) -> None:
         self._config = config
@@ -71,6 +75,7 @@ class GroupShard:
         self._groups: dict[str, ClassicGroup] = {}
         """Every group that has members, offsets or a record."""
         self._offsets = CommittedOffsets()
+        self._pending = PendingOffsets()
         self._loaded: set[str] = set()
         """Groups with members that came from the log, and whose sessions have yet to start."""
         self._check_timer = Timer(self._forget_expired)
@@ -172,8 +177,41 @@ class GroupShard:
             is_told = caller.api_version >= GROUP_NOT_FOUND_SINCE
             raise BrokerError(ErrorCode.GROUP_ID_NOT_FOUND if is_told else ErrorCode.ILLEGAL_GENERATION)
 
-    def fetch_offsets(self, request: OffsetFetchRequestGroup) -> Result[GroupRecord, OffsetFetchResponseGroup]:
-        topics = self._offsets.fetch(request.group_id, request.topics)
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, now_ms: int, unknown: Unknown = ()
+    ) -> Result[GroupRecord, TxnOffsetCommitResponse]:
+        """Offsets that count once the producer's transaction is committed."""
+        refusal = ErrorCode.NONE
+        try:
+            self._check_transactional_commit(request)
+        except BrokerError as error:
+            refusal = error.code
+        records, response = pending_offsets.commit(
+            request,
+            refusal=refusal,
+            unknown=unknown,
+            metadata_max_bytes=self._config.offset_metadata_max_bytes,
+            now_ms=now_ms,
+        )
+        return Result(records=records, response=response)
+
+    def _check_transactional_commit(self, request: TxnOffsetCommitRequest) -> None:
+        _require_group_id(request.group_id)
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            group.check_transactional_commit(request.member_id, request.group_instance_id, request.generation_id)
+        elif request.generation_id >= 0:
+            raise BrokerError(ErrorCode.ILLEGAL_GENERATION)
+
+    def end_transaction(self, ended: TransactionEnded) -> Result[GroupRecord, ErrorCode]:
+        """The coordinator of the producer's transaction says how it ended."""
+        return Result(records=[ended], response=ErrorCode.NONE)
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, require_stable: bool = False
+    ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
+        unstable = self._pending.partitions_of(request.group_id) if require_stable else ()
+        topics = self._offsets.fetch(request.group_id, request.topics, unstable)
         return Result(response=OffsetFetchResponseGroup(group_id=request.group_id, topics=topics))
 
     def delete_offsets(
@@ -254,6 +292,8 @@ class GroupShard:
             self._timers.set(self._check_timer, now_ms + self._config.offsets_retention_check_interval_ms)
 
     def _forget_expired_of(self, group: ClassicGroup, now_ms: int, effects: Effects) -> None:
+        if group.group_id in self._pending:
+            return
         known = self._offsets.of(group.group_id)
         retention_ms = self._config.offsets_retention_minutes * MS_PER_MINUTE
         gone = list(expired(group, known, retention_ms=retention_ms, now_ms=now_ms))
@@ -270,20 +310,35 @@ class GroupShard:
         if isinstance(record, OffsetCommitted):
             self._group_for(record.group_id)
             self._offsets.put(record)
+            self._pending.overrule(record.group_id, record.topic, record.partition)
         elif isinstance(record, OffsetDeleted):
             self._offsets.remove(record)
+            self._pending.overrule(record.group_id, record.topic, record.partition)
             self._drop_if_unused(record.group_id)
+        elif isinstance(record, OffsetPending):
+            self._group_for(record.offset.group_id)
+            self._pending.put(record)
+        elif isinstance(record, TransactionEnded):
+            self._replay_end(record)
         elif isinstance(record, GroupMetadata):
             if self._group_for(record.group_id).adopt(record):
                 self._loaded.add(record.group_id)
         elif isinstance(record, GroupDeleted):
             self._replay_deletion(record.group_id)
 
+    def _replay_end(self, ended: TransactionEnded) -> None:
+        for offset in self._pending.take(ended.producer_id):
+            if ended.commits:
+                self._group_for(offset.group_id)
+                self._offsets.put(offset)
+            else:
+                self._drop_if_unused(offset.group_id)
+
     def _replay_deletion(self, group_id: str) -> None:
         group = self._groups.pop(group_id, None)
         if group is not None:
             group.forget()
-        if group_id in self._offsets:
+        if group_id in self._offsets or group_id in self._pending:
             self._group_for(group_id)
 
     def _group_for(self, group_id: str) -> ClassicGroup:
@@ -295,7 +350,9 @@ class GroupShard:
     def _drop_if_unused(self, group_id: str) -> None:
         """A group of which the log holds nothing and that nobody is in would be gone after a restart anyway."""
         group = self._groups.get(group_id)
-        if group is not None and group.is_idle and not group.is_logged and group_id not in self._offsets:
+        if group is None or not group.is_idle or group.is_logged:
+            return
+        if group_id not in self._offsets and group_id not in self._pending:
             group.forget()
             del self._groups[group_id]
 

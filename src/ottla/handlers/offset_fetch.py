@@ -1,6 +1,6 @@
 """OffsetFetch: how far groups have read. One group up to v7, several since v8.
 
-`require_stable` needs nothing: an answer always waits until what it tells is durable.
+Who asks for stable offsets is told to wait while a transaction may be about to change them.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ GROUP_ERROR_SINCE = 2
 @handles(OffsetFetchRequest)
 def offset_fetch(request: OffsetFetchRequest, ctx: RequestContext) -> Deferred[OffsetFetchResponse]:
     if ctx.api_version >= SEVERAL_SINCE:
-        return gather([_fetch(group, ctx) for group in request.groups], _several)
+        return gather([_fetch(group, request.require_stable, ctx) for group in request.groups], _several)
     has_group_error = ctx.api_version >= GROUP_ERROR_SINCE
-    return _fetch(_only_group(request), ctx).then(lambda group: _one(group, request, has_group_error))
+    return _fetch(_only_group(request), request.require_stable, ctx).then(
+        lambda group: _one(group, request, has_group_error)
+    )
 
 
-def _fetch(group: OffsetFetchRequestGroup, ctx: RequestContext) -> Deferred[OffsetFetchResponseGroup]:
+def _fetch(
+    group: OffsetFetchRequestGroup, require_stable: bool, ctx: RequestContext
+) -> Deferred[OffsetFetchResponseGroup]:
     return ask(
         ctx,
         group.group_id,
-        lambda shard, _, now_ms: shard.fetch_offsets(group),
+        lambda shard, _, now_ms: shard.fetch_offsets(group, require_stable),
         refused=lambda error: OffsetFetchResponseGroup(group_id=group.group_id, error_code=error),
     )
 

@@ -5,23 +5,40 @@ The hottest handler. Everything in it is per batch; a batch is never looked into
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from ottla.errors import BrokerError, ErrorCode
+from ottla.handlers.leader_hints import client_endpoints, leader_of
 from ottla.handlers.registry import handles
+from ottla.handlers.transactional_writes import produce_in_transaction
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.protocol.records import TRANSACTIONAL_BIT
 from ottla.services import Deferred, RequestContext
 from ottla.storage.log import Origin
+
+if TYPE_CHECKING:
+    from ottla.ports import Bytes
+    from ottla.replication.partition import Partition
+
+Wait: TypeAlias = "tuple[Partition, int, tuple[list[PartitionProduceResponse], int]]"
+"""A partition, the offset that must be committed, and where in the answer that is said."""
 
 ACKS_NONE = 0
 ACKS_ALL = -1
 ACKS = (ACKS_ALL, ACKS_NONE, 1)
 BY_TOPIC_ID_FROM = 13
+LEADER_HINTS_FROM = 10
+ATTRIBUTES_AT = 22
+"""The lower byte of a batch's attributes."""
 
 
 @handles(ProduceRequest)
@@ -29,33 +46,55 @@ def produce(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | D
     refusal = _refusal(request)
     if refusal is not None:
         return None if request.acks == ACKS_NONE else _refuse_all(request, refusal)
-    services = ctx.services
+    if request.transactional_id is not None:
+        return produce_in_transaction(request, ctx, _serve, _refused)
+    return _serve(request, ctx)
+
+
+def _serve(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
+    services, acks = ctx.services, request.acks
+    waits: list[Wait] | None = [] if acks == ACKS_ALL and services.partitions.has_followers else None
+    leaders: set[int] = set()
     response = ProduceResponse(
         responses=[
             TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=_append(topic, request.acks, ctx)
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=_append(topic, acks, waits, leaders, ctx),
             )
             for topic in request.topic_data
         ],
         throttle_time_ms=_throttle_ms(request, ctx) if services.quotas.active else 0,
+        node_endpoints=_endpoints(leaders, ctx) if leaders else (),
     )
-    if request.acks == ACKS_NONE:
+    if acks == ACKS_NONE:
         return None
+    if waits:
+        return services.acks.when_committed(response, waits, _not_committed, request.timeout_ms)
     return services.committer.after_commit(response, _storage_failed)
 
 
 def _refusal(request: ProduceRequest) -> BrokerError | None:
     if request.acks not in ACKS:
         return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {request.acks}")
-    if request.transactional_id is not None:
-        return BrokerError(ErrorCode.INVALID_TXN_STATE, "this node does not serve transactions")
+    if request.transactional_id is None and any(
+        _is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
+    ):
+        return BrokerError(ErrorCode.INVALID_TXN_STATE, "records of a transaction need its transactional id")
     return None
 
 
-def _append(topic: TopicProduceData, acks: int, ctx: RequestContext) -> list[PartitionProduceResponse]:
+def _is_transactional(records: Bytes | None) -> bool:
+    return records is not None and len(records) > ATTRIBUTES_AT and bool(records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
+
+
+def _append(
+    topic: TopicProduceData, acks: int, waits: list[Wait] | None, leaders: set[int], ctx: RequestContext
+) -> list[PartitionProduceResponse]:
+    """Adds to `waits` what must be committed, and to `leaders` those to turn to for what is led elsewhere."""
     services, now_ms = ctx.services, ctx.now_ms
     append, partitions = services.committer.append, services.partitions
-    answers = []
+    answers: list[PartitionProduceResponse] = []
     for data in topic.partition_data:
         try:
             if ctx.api_version < BY_TOPIC_ID_FROM:
@@ -64,13 +103,15 @@ def _append(topic: TopicProduceData, acks: int, ctx: RequestContext) -> list[Par
                 partition = partitions.get_by_id(topic.topic_id, data.index)
             if data.records is None:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
-            if acks == ACKS_ALL and partition.in_sync_replicas < partition.log.config.min_insync_replicas:
+            if acks == ACKS_ALL and not partition.is_safe:
                 raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
             base_offset = append(partition, data.records, now_ms=now_ms, origin=Origin.CLIENT)
         except BrokerError as error:
-            answers.append(_refused(data.index, error))
+            answers.append(_refused_at(topic, data.index, error, leaders, ctx))
             continue
         log = partition.log
+        if waits is not None:
+            waits.append((partition, log.end_offset, (answers, len(answers))))
         answers.append(
             PartitionProduceResponse(
                 index=data.index,
@@ -80,6 +121,37 @@ def _append(topic: TopicProduceData, acks: int, ctx: RequestContext) -> list[Par
             )
         )
     return answers
+
+
+def _not_committed(at: tuple[list[PartitionProduceResponse], int], error: BrokerError) -> None:
+    """What was appended may be taken back, or is not safe enough yet."""
+    answers, number = at
+    answers[number] = _refused(answers[number].index, error)
+
+
+def _refused_at(
+    topic: TopicProduceData, index: int, error: BrokerError, leaders: set[int], ctx: RequestContext
+) -> PartitionProduceResponse:
+    """With the new leader, if that is what is wrong: the client need not ask for it."""
+    if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or ctx.api_version < LEADER_HINTS_FROM:
+        return _refused(index, error)
+    leader_id, leader_epoch = leader_of(ctx.image, topic.name, topic.topic_id, index)
+    leaders.add(leader_id)
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_start_offset=-1,
+        error_message=error.message or None,
+        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+    )
+
+
+def _endpoints(leaders: set[int], ctx: RequestContext) -> list[NodeEndpoint]:
+    return [
+        NodeEndpoint(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+        for broker, endpoint in client_endpoints(ctx.image, leaders)
+    ]
 
 
 def _refused(index: int, error: BrokerError) -> PartitionProduceResponse:

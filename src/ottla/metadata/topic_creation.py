@@ -10,7 +10,7 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.config_view import TopicConfigView
 from ottla.metadata.deciding import Deciding, NewRecords, given_twice
 from ottla.metadata.image import MetadataImage, ResourceType
-from ottla.metadata.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, consumer_offsets_topic
+from ottla.metadata.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC, needed_topic
 from ottla.metadata.new_partitions import partition_records, require_usable
 from ottla.metadata.placement import open_brokers, place
 from ottla.metadata.records import MetadataRecord
@@ -59,8 +59,8 @@ class _Creation:
         self.new = NewRecords()
 
     def answer(self, topic: CreatableTopic) -> CreatableTopicResult:
-        if self._automatic and topic.name == CONSUMER_OFFSETS:
-            topic = consumer_offsets_topic(self._deciding.config.groups)
+        if self._automatic:
+            topic = needed_topic(topic.name, self._deciding.config) or topic
         try:
             return self._create(topic)
         except BrokerError as error:
@@ -94,7 +94,7 @@ class _Creation:
             raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if name == METADATA_TOPIC:
             raise BrokerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-        if self._automatic and name in INTERNAL_TOPICS - {CONSUMER_OFFSETS}:
+        if self._automatic and name in INTERNAL_TOPICS and needed_topic(name, self._deciding.config) is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Nobody here needs the internal topic {name}.")
         key = collision_key(name)
         other = key and (self._deciding.colliding_names.get(key) or self._colliding.get(key))

@@ -13,20 +13,24 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, TypeAlias
 
 from ottla.errors import BrokerError, DiskFailedError, ErrorCode
+from ottla.ports import Bytes
 from ottla.replication.partition import Partition
+from ottla.replication.readable import Readable
+from ottla.replication.replica import Replica
 from ottla.services import Deferred
 from ottla.storage.group_commit import Commit, GroupCommit
 from ottla.storage.journal_format import Kind
-from ottla.storage.log import Origin
+from ottla.storage.log import Log, Origin
 
 log = logging.getLogger(__name__)
 
 FAILURE_LINES_S = 5.0
 """Between two lines of the log about commits that fail."""
 
+Touched: TypeAlias = Partition | Replica
 OnFailure = Callable[[Any, BrokerError], Any]
 """What to answer, given the answer of success, when the commit failed."""
 
@@ -67,7 +71,7 @@ class Committer:
         self._group = group_commit
         self._executor = executor
         self._pace = SyncPace(inline_us_max)
-        self._touched: dict[Partition, int] = {}
+        self._touched: dict[Touched, int] = {}
         self._answers: list[tuple[Deferred[Any], Any, OnFailure | None]] = []
         self._scheduled = False
         self._running = False
@@ -76,6 +80,8 @@ class Committer:
         self._tell_failures_from = 0.0
         self.on_commit: Callable[[], None] = _nothing
         """Called after every commit, one that failed too: there may be room to be made."""
+        self.on_durable: Callable[[], None] = _nothing
+        """Called when partitions know what a commit has made durable, before anybody is answered."""
 
     def append(self, partition: Partition, records: Any, *, now_ms: int, origin: Origin) -> int:
         """Append to a partition's log and see that the next commit covers it."""
@@ -94,7 +100,33 @@ class Committer:
             touched[partition] = before + len(records)
         return base_offset
 
-    def delete_records_before(self, partition: Partition, offset: int) -> int:
+    def append_as_follower(self, replica: Replica, records: Bytes, *, now_ms: int) -> None:
+        """Append what the leader of a partition has sent, for the next commit. Raises CorruptBatchError."""
+        if self.failed is not None:
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failed))
+        log = replica.log
+        try:
+            log.append_as_follower(records, now_ms=now_ms)
+        finally:
+            self._group.add(log)  # the batches before a damaged one are in the log
+            self._touched[replica] = self._touched.get(replica, 0) + len(records)
+            self.commit_soon()
+
+    def cut(self, kind: Kind, log: Log, offset: int, apply: Callable[[], None]) -> None:
+        """Truncate a log, or empty it: by `apply`, once that is in the journal. Nothing may be appended until then."""
+        self._group.control(kind, log, offset, apply)
+        self.commit_soon()
+
+    @property
+    def can_keep_whole(self) -> bool:
+        """Whether records of several logs can be made durable all or nothing."""
+        return self._group.can_be_whole
+
+    def keep_whole(self) -> None:
+        """Everything that is appended until the next commit is durable with it, all or nothing."""
+        self._group.keep_whole()
+
+    def delete_records_before(self, partition: Readable, offset: int) -> int:
         """Move the log's start forward; durable with the next commit. Returns where it is."""
         log = partition.log
         log.delete_records_before(offset)
@@ -153,7 +185,7 @@ class Committer:
             self._running = True
             self._executor.submit(self._run_in_thread, commit, touched, answers)
 
-    def _run_in_thread(self, commit: Commit, touched: dict[Partition, int], answers: list[Any]) -> None:
+    def _run_in_thread(self, commit: Commit, touched: dict[Touched, int], answers: list[Any]) -> None:
         started_ns = time.perf_counter_ns()
         error = self._run(commit)
         took_ns = time.perf_counter_ns() - started_ns
@@ -178,7 +210,7 @@ class Committer:
     def _thread_done(
         self,
         commit: Commit,
-        touched: dict[Partition, int],
+        touched: dict[Touched, int],
         answers: list[Any],
         error: DiskFailedError | None,
         took_ns: int,
@@ -192,27 +224,28 @@ class Committer:
         if self._scheduled:
             self._commit()
 
-    def _finish(self, commit: Commit | None, touched: dict[Partition, int], answers: list[Any]) -> None:
+    def _finish(self, commit: Commit | None, touched: dict[Touched, int], answers: list[Any]) -> None:
         if commit is not None:
             self._group.finish(commit)
         for partition, size_bytes in touched.items():
             partition.on_durable(size_bytes)
+        self.on_durable()
         for deferred, answer, _ in answers:
             deferred.complete(answer)
         self._tell_idle()
         self.on_commit()
 
-    def _fail(self, commit: Commit, error: DiskFailedError, touched: dict[Partition, int], answers: list[Any]) -> None:
+    def _fail(self, commit: Commit, error: DiskFailedError, touched: dict[Touched, int], answers: list[Any]) -> None:
         """Nothing of this commit may be acknowledged, nor anything that was appended on top of it meanwhile.
 
         What gathered for other logs is refused too, although it will be committed: an answer does not say which logs it
         stands for, and a client that retries does no harm.
         """
         self._tell_failure(error)
-        self._group.fail(commit)
+        gone = self._group.fail(commit)
         self.failed = self._group.failure
-        for partition in touched:
-            self._touched.pop(partition, None)
+        for partition in [since for since in self._touched if since.log in gone]:
+            touched[partition] = self._touched.pop(partition)
         answers += self._answers
         self._answers = []
         refused = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

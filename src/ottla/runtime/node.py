@@ -20,34 +20,50 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
 from ottla.config import BrokerConfig, Durability, LogConfig
-from ottla.errors import StorageError
+from ottla.errors import ConfigError, PortTakenError, StorageError
 from ottla.handlers import all as _handlers  # noqa: F401  # registers every handler
 from ottla.handlers.registry import apis
+from ottla.membership import Address
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.controller import Controller
 from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.metadata.state import Changes
 from ottla.metadata.topic_configs import topic_log_config
 from ottla.ports import Clock, Disk, Random
+from ottla.raft.voters import Voter, VoterSet
+from ottla.runtime.broker_client import BrokerClient
 from ottla.runtime.clock import SystemClock, SystemRandom
+from ottla.runtime.cluster_door import ClusterDoor
 from ottla.runtime.committer import Committer
+from ottla.runtime.controller_channel import ControllerChannel, client_address
 from ottla.runtime.directory_lock import DirectoryLock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.dispatch import Router
 from ottla.runtime.fetcher import Fetcher
+from ottla.runtime.forming import identity_alone
 from ottla.runtime.groups import GroupCoordinators
-from ottla.runtime.identity import Identity, load_or_create
+from ottla.runtime.hints import Hints
+from ottla.runtime.identity import Identity
+from ottla.runtime.lifecycle import Introduction, Lifecycle
+from ottla.runtime.load import LoadMeter
 from ottla.runtime.local import LocalDoor
 from ottla.runtime.log_dirs import NodeLogDirs
+from ottla.runtime.marker_sending import MarkerSender
+from ottla.runtime.marker_writing import MarkerWriter
 from ottla.runtime.metadata import Metadata
-from ottla.runtime.partitions import Partitions
+from ottla.runtime.new_topics import NewTopics
 from ottla.runtime.producer_ids import ProducerIds
+from ottla.runtime.quorum import Quorum
+from ottla.runtime.quorum_store import QuorumStore
 from ottla.runtime.quotas import NodeQuotas
+from ottla.runtime.replication import Replication
 from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
+from ottla.runtime.transactions import TransactionCoordinators
 from ottla.runtime.upkeep import Upkeep
 from ottla.runtime.workers import Workers
-from ottla.services import Deferred
+from ottla.services import AUTOMATIC, FORWARDED, Deferred
+from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.storage.recovery import RecoveryReport
 from ottla.types import TopicId, TopicPartition
@@ -73,26 +89,32 @@ class Node:
         clock: Clock | None = None,
         random: Random | None = None,
         workers: Callable[[int, str], Executor] = Workers,
+        cluster_port_if_free: int | None = None,
     ) -> None:
         """The outside is the real one unless given: a disk that is given needs no lock.
 
         `workers` makes what runs work outside of the loop, given the number of threads and a name for them.
+        `cluster_port_if_free` is taken where the config names none; if it can't be, the node goes without.
         """
         self.config = config
         self.clock: Clock = clock or SystemClock()
         self.port = config.port
-        self.controller_id = config.node_id
         self.quotas = NodeQuotas(config.quota)
         self._loop = loop
         self._random: Random = random or SystemRandom()
         self._given_disk = disk
         self._lock: DirectoryLock | None = None
+        self._cluster_port_if_free = cluster_port_if_free
+        self.door: ClusterDoor | None = None
+        """To other nodes; none where there is no cluster port."""
         self._timers = Timers(loop)
         self._commit_threads = workers(COMMIT_THREADS, "ottla-commit")
         self._upkeep_threads = workers(UPKEEP_THREADS, "ottla-upkeep")
         router = Router(apis())
         self.local = LocalDoor(router, self)
         """For requests from inside the process, in this node's thread."""
+        self._own_requests = {name: LocalDoor(router, self, client_id=name) for name in (FORWARDED, AUTOMATIC)}
+        """Those that this node has for its own controller."""
         self._server = Server(
             loop=loop,
             limits=config.network,
@@ -103,12 +125,21 @@ class Node:
         )
 
     @property
+    def controller_id(self) -> int:
+        return self._metadata.controller_id
+
+    @property
     def image(self) -> MetadataImage:
         return self._metadata.image
 
     @property
     def controller(self) -> Metadata:
         return self._metadata
+
+    @property
+    def is_controller(self) -> bool:
+        """Also while a node that has nobody else to turn to is not ready yet: its calls wait for that."""
+        return self._metadata.is_active or self._metadata.quorum.is_only_voter
 
     # Starting
 
@@ -117,9 +148,13 @@ class Node:
         started = time.perf_counter()
         self.port = await self._server.bind(self.config.address, self.config.port)
         try:
+            self.door = await self._open_door()
             await self._open(self._given_disk or self._lock_disk())
+            await self._join()
         except BaseException as error:
             await self._server.close()
+            if self.door is not None:
+                await self.door.drop()
             self._unlock()
             if isinstance(error, OSError):
                 raise StorageError(f"{error.strerror} ({error.filename or self.config.data_dir})") from error
@@ -130,6 +165,23 @@ class Node:
         took_ms = (time.perf_counter() - started) * 1000
         log.info("node %d serves on %s:%d after %.0f ms", self.config.node_id, self.config.address, self.port, took_ms)
 
+    async def _open_door(self) -> ClusterDoor | None:
+        config = self.config
+        port = self._cluster_port_if_free if config.cluster_port is None else config.cluster_port
+        if port is None:
+            if config.seeds:
+                raise ConfigError("cluster_port: none is given, but there are seeds; it must be a port")
+            return None
+        door = ClusterDoor(config, loop=self._loop, clock=self.clock, timers=self._timers, random=self._random)
+        try:
+            await door.open(port)
+        except PortTakenError as error:
+            if config.cluster_port is not None or config.seeds:
+                raise
+            log.info("no other node can join this one: %s; --cluster-port takes another", error)
+            return None
+        return door
+
     def _lock_disk(self) -> Disk:
         self._lock = DirectoryLock(self.config.data_dir)
         return OsDisk(self.config.data_dir, open_files_max=self.config.storage.open_files_max)
@@ -139,7 +191,10 @@ class Node:
             self._lock.release()
 
     async def _open(self, disk: Disk) -> None:
-        self._identity: Identity = load_or_create(disk, self.config.node_id, self._random)
+        self._disk = disk
+        self._identity: Identity = (
+            identity_alone(disk, self.config.node_id, self._random) if self.door is None else await self.door.form(disk)
+        )
         self.cluster_id = self._identity.cluster_id
         self._logs = LogManager(disk, self.config, clock=self.clock, random=self._random)
         metadata_log = self._logs.recover_metadata()
@@ -149,19 +204,73 @@ class Node:
             executor=self._commit_threads,
             inline_us_max=self._inline_us_max(),
         )
-        self._metadata = Metadata(
-            new_controller=lambda: Controller(self.config, self._random),
-            log=metadata_log,
-            committer=self.committer,
-            clock=self.clock,
-            timers=self._timers,
-        )
+        self._metadata = self._new_metadata(disk, metadata_log)
         self._metadata.load()
         self._report(self._logs.recover(self._find_partition))
         self._wire()
-        await self._register()
-        self.groups.start()
-        self._upkeep.start()
+        if self.door is not None:
+            await self._meet_others(self.door, disk)
+        self._metadata.quorum.start()
+
+    async def _join(self) -> None:
+        """Come into service."""
+        try:
+            await self.lifecycle.start()
+            self.groups.start()
+            self.transactions.start()
+            self._upkeep.start()
+        except BaseException:
+            await self._end_work()
+            raise
+
+    def _new_metadata(self, disk: Disk, metadata_log: Log) -> Metadata:
+        own = Voter(self.config.node_id, self._identity.directory_id)
+        quorum = Quorum(
+            node_id=own.node_id,
+            directory_id=own.directory_id,
+            store=QuorumStore(disk, self._logs, metadata_log, founders=self._founders(), own=own),
+            committer=self.committer,
+            clock=self.clock,
+            timers=self._timers,
+            loop=self._loop,
+            random=self._random,
+            tick_ms=self.config.quorum.tick_ms,
+        )
+        return Metadata(
+            quorum=quorum,
+            disk=disk,
+            new_controller=lambda image, end_offset: Controller(
+                self.config, self._random, image=image, end_offset=end_offset
+            ),
+            clock=self.clock,
+            timers=self._timers,
+        )
+
+    def _founders(self) -> VoterSet | None:
+        """None where others have founded the cluster: then this node begins as an observer."""
+        if not self._identity.is_founder:
+            return None
+        return VoterSet(tuple(Voter(*founder) for founder in self._identity.voters))
+
+    async def _meet_others(self, door: ClusterDoor, disk: Disk) -> None:
+        gossip = await door.start_gossip(
+            self._identity,
+            disk,
+            kafka=Address(self.config.advertised_host, self.config.advertised_port or self.port),
+            image=lambda: self._metadata.image,
+            load=LoadMeter(
+                node_id=self.config.node_id,
+                traffic=self._server.traffic,
+                image=lambda: self._metadata.image,
+                clock=self.clock,
+            ),
+        )
+        Hints(self._metadata, gossip)
+        quorum = self._metadata.quorum
+        gossip.on_change(lambda _event: quorum.set_contacts(gossip.live()))
+        quorum.transport = door.peers
+        door.peers.on_message = quorum.step
+        await door.peers.serve()
 
     def _inline_us_max(self) -> int:
         """Where nothing waits for the disk, a thread would only cost its switches."""
@@ -169,16 +278,15 @@ class Node:
         return sys.maxsize if journal.durability is Durability.OS else journal.inline_sync_p90_us_max
 
     def _find_partition(self, topic_id: TopicId, index: int) -> tuple[TopicPartition, LogConfig] | None:
-        topic = self.image.topics_by_id.get(topic_id)
-        if topic is None or index not in topic.partitions:
-            return None
-        return TopicPartition(topic.name, index), self._log_config(topic.name)
+        found = self._metadata.find_partition(topic_id, index)
+        return None if found is None else (found, self._log_config(found.topic))
 
     def _known_partitions(self) -> Iterator[tuple[TopicPartition, TopicId, LogConfig]]:
         for topic in self.image.topics.values():
             config = self._log_config(topic.name)
-            for index in topic.partitions:
-                yield TopicPartition(topic.name, index), topic.topic_id, config
+            for index, partition in topic.partitions.items():
+                if self.config.node_id in partition.replicas:
+                    yield TopicPartition(topic.name, index), topic.topic_id, config
 
     def _report(self, report: RecoveryReport) -> None:
         for sentence in report.sentences():
@@ -189,9 +297,56 @@ class Node:
             log.warning("the directory %s belongs to no partition of this node", directory)
 
     def _wire(self) -> None:
-        self.partitions = Partitions(logs=self._logs, image=lambda: self._metadata.image, log_config=self._log_config)
+        self.broker_client = BrokerClient(
+            loop=self._loop,
+            timers=self._timers,
+            random=self._random,
+            limits=self.config.network,
+            client_id=f"ottla-{self.config.node_id}",
+        )
+        self.controller_channel = ControllerChannel(
+            loop=self._loop,
+            timers=self._timers,
+            client=self.broker_client,
+            is_here=lambda: self.is_controller,
+            controller_id=lambda: self._metadata.controller_id,
+            address_of=lambda node_id: client_address(self._metadata.image, node_id),
+            serve_here=lambda request, version, client_id: self._own_requests[client_id].handle(request, version),
+        )
+        self.lifecycle = Lifecycle(
+            introduction=self._introduction(),
+            config=self.config.cluster,
+            loop=self._loop,
+            timers=self._timers,
+            channel=self.controller_channel,
+            image=lambda: self._metadata.image,
+            applied_offset=lambda: self._metadata.applied_offset,
+            register_alone=self._register_alone if self.door is None else None,
+        )
+        self.new_topics = NewTopics(
+            channel=self.controller_channel, image=lambda: self._metadata.image, timers=self._timers
+        )
+        self._replication = Replication(
+            config=self.config,
+            disk=self._disk,
+            logs=self._logs,
+            image=lambda: self._metadata.image,
+            log_config=self._log_config,
+            committer=self.committer,
+            client=self.broker_client,
+            channel=self.controller_channel,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+            new_session_id=lambda: self._random.randint(1, SESSION_ID_MAX),
+            clock=self.clock,
+            timers=self._timers,
+            loop=self._loop,
+        )
+        self.partitions = self._replication.partitions
+        self.replica_fetches = self._replication.fetches
+        self.acks = self._replication.acks
         self.fetcher = Fetcher(
             partitions=self.partitions,
+            image=lambda: self._metadata.image,
             timers=self._timers,
             config=self.config.fetch,
             new_session_id=lambda: self._random.randint(1, SESSION_ID_MAX),
@@ -199,14 +354,20 @@ class Node:
         )
         self.groups = GroupCoordinators(
             config=self.config,
-            metadata=self._metadata,
+            image=lambda: self._metadata.image,
+            new_topics=self.new_topics,
             partitions=self.partitions,
             committer=self.committer,
             clock=self.clock,
             timers=self._timers,
             random=self._random,
         )
-        self.producer_ids = ProducerIds(self._metadata, self.config.node_id)
+        self.producer_ids = ProducerIds(
+            channel=self.controller_channel,
+            broker_id=self.config.node_id,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+        )
+        self.transactions = self._new_transactions()
         self.log_dirs = NodeLogDirs(self.config.data_dir, self.partitions)
         self._upkeep = Upkeep(
             logs=self._logs,
@@ -221,47 +382,59 @@ class Node:
         )
         self.committer.on_commit = self._upkeep.look
         self.quotas.update(self.image)
+        self._replication.start()
         self._metadata.listen(self._on_change)
 
-    async def _register(self) -> None:
-        """Tell the cluster, of which this node is the first member, where it can be reached."""
-        registration = BrokerRegistration(
+    def _introduction(self) -> Introduction:
+        """What this node says of itself to the controller."""
+        plaintext = Endpoint(
+            name="PLAINTEXT",
+            host=self.config.advertised_host,
+            port=self.config.advertised_port or self.port,
+            security_protocol=PLAINTEXT,
+        )
+        return Introduction(
             broker_id=self.config.node_id,
+            cluster_id=self.cluster_id,
             incarnation_id=self._random.randbytes(16),
-            endpoints=[
-                Endpoint(
-                    name="PLAINTEXT",
-                    host=self.config.advertised_host,
-                    port=self.config.advertised_port or self.port,
-                    security_protocol=PLAINTEXT,
-                )
-            ],
+            directory_ids=[self._identity.directory_id],
+            endpoints=[plaintext] if self.door is None else [plaintext, self.door.endpoint],
             rack=self.config.rack,
-            log_dirs=[self._identity.directory_id],
-        )
-        await self._answer(
-            self._metadata.call(lambda controller, _token, _now_ms: controller.register_broker(registration))
         )
 
-    async def _answer(self, deferred: Deferred[int]) -> int:
-        future: asyncio.Future[int] = self._loop.create_future()
+    def _new_transactions(self) -> TransactionCoordinators:
+        writer = MarkerWriter(
+            partitions=self.partitions, groups=self.groups, committer=self.committer, clock=self.clock
+        )
+        return TransactionCoordinators(
+            config=self.config,
+            image=lambda: self._metadata.image,
+            new_topics=self.new_topics,
+            partitions=self.partitions,
+            committer=self.committer,
+            clock=self.clock,
+            timers=self._timers,
+            producer_ids=self.producer_ids,
+            client=self.broker_client,
+            writer=writer,
+            sender=MarkerSender(
+                node_id=self.config.node_id,
+                image=lambda: self._metadata.image,
+                image_is_newest=lambda: self._metadata.is_active,
+                writer=writer,
+                client=self.broker_client,
+                timers=self._timers,
+                now_s=self._loop.time,
+            ),
+        )
 
-        def done(answer: Deferred[int]) -> None:
-            if answer.error is not None:
-                future.set_exception(answer.error)
-            else:
-                future.set_result(answer.value or 0)
-
-        deferred.on_done(done)
-        return await future
+    def _register_alone(self, registration: BrokerRegistration) -> Deferred[int]:
+        return self._metadata.call(lambda controller, _token, now_ms: controller.register_broker(registration, now_ms))
 
     # The metadata changes
 
     def _on_change(self, changes: Changes) -> None:
-        for topic in changes.topics_deleted:
-            self.partitions.topic_deleted(topic)
-        for created in changes.topics_created.values():
-            self.partitions.topic_created(created)
+        self._replication.changed(changes)
         if changes.topics_deleted:
             self.groups.topics_deleted([topic.name for topic in changes.topics_deleted])
         if changes.configs:
@@ -270,6 +443,10 @@ class Node:
             self.partitions.configs_changed(self.image.topics if every else named)
         if changes.client_quotas:
             self.quotas.update(self.image)
+        self.new_topics.image_changed()
+        self.lifecycle.image_changed()
+        if self.door is not None:
+            self.door.image_changed()
 
     def _log_config(self, topic: str) -> LogConfig:
         return topic_log_config(self.config, self._metadata.image, topic)
@@ -281,8 +458,11 @@ class Node:
 
         Raises DiskFailedError if the disk would not have it: then the next start recovers, as after a crash.
         """
+        await self.lifecycle.shutdown()
         await self._server.close()
         await self.committer.drain()
+        if self.door is not None and self.door.gossip is not None:
+            await self.door.gossip.stop()
         try:
             await self._end_work()
             self._logs.close()
@@ -301,9 +481,17 @@ class Node:
         self._unlock()
 
     async def _end_work(self) -> None:
+        self.lifecycle.close()
+        self._replication.close()
+        self.controller_channel.close()
+        await self.broker_client.close()
+        await self.transactions.close()
         await self.groups.close()
         await self._upkeep.stop()
+        self._metadata.quorum.stop()
         self._metadata.close()
+        if self.door is not None:
+            await self.door.drop()
         self._timers.close()
         self._commit_threads.shutdown()
         self._upkeep_threads.shutdown()

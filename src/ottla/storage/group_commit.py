@@ -4,6 +4,9 @@
     run      any thread  writes the segments (page cache), then the journal, then syncs the journal
     finish   loop        readers find the records, and they are durable: now they may be acknowledged
 
+A commit that must be whole (`keep_whole`) is one block, and goes into the journal first: records of one log may rest on
+those of another, and what a segment holds of an interrupted commit may survive it.
+
 Where a log has so much pending that writing it twice costs more than another sync, its segment is synced instead, and
 the journal is only told that it was (SYNCED); what it held of that log before is void from then on.
 
@@ -20,7 +23,7 @@ as they were, and the next one may work.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -75,14 +78,30 @@ class Control:
 class Commit:
     """What one commit writes. Made by `GroupCommit.begin`."""
 
-    __slots__ = ("_group", "blocks", "controls", "error", "files", "number", "shares", "sync_journal", "to_sync")
+    __slots__ = (
+        "_group",
+        "blocks",
+        "controls",
+        "error",
+        "files",
+        "is_whole",
+        "number",
+        "replacements",
+        "shares",
+        "sync_journal",
+        "to_sync",
+    )
 
     def __init__(self, group: GroupCommit, number: int) -> None:
         self._group = group
         self.number = number
+        self.is_whole = False
+        """Whether it is all or nothing, over all of its logs."""
         self.shares: list[Share] = []
         self.controls: list[Control] = []
         self.blocks: list[Block] = []
+        self.replacements: Sequence[Syncable] = ()
+        """Small files that are replaced before anything else: what the journal then says may rest on them."""
         self.to_sync: list[Syncable | PendingWrite] = []
         """Segments that are synced because their records are not in the journal."""
         self.sync_journal = True
@@ -96,24 +115,37 @@ class Commit:
         """
         if self.error is not None:
             raise self.error
-        step = "write a segment"
+        step = "replace a file"
         try:
+            for file in self.replacements:
+                file.sync()
+            if self.is_whole:
+                step = "write the journal"
+                self._write_journal()
+                if self.sync_journal:
+                    step = "sync the journal"
+                    self._sync_journal()
+            step = "write a segment"
             for _, write in self.shares:
                 write.run()
             if self.to_sync:
                 step = "sync a segment"
                 self._sync_segments()
-            step = "write the journal"
-            for block in self.blocks:
-                block.write()
-            if self.sync_journal:
-                step = "sync the journal"
-                self._sync_journal()
+            if not self.is_whole:
+                step = "write the journal"
+                self._write_journal()
+                if self.sync_journal:
+                    step = "sync the journal"
+                    self._sync_journal()
         except OSError as error:
             self.error = DiskFailedError(f"Could not {step}: {error}")
             if step.startswith("sync") or error.errno not in REFUSALS:
                 self._group.poison(self.error)
             raise self.error from error
+
+    def _write_journal(self) -> None:
+        for block in self.blocks:
+            block.write()
 
     def _sync_segments(self) -> None:
         for target in self.to_sync:
@@ -158,8 +190,11 @@ class GroupCommit:
         self.segment_sync_bytes_min = segment_sync_bytes_min
         self._dirty: dict[Log, None] = {}
         self._controls: list[Control] = []
+        self._replacements: list[Syncable] = []
         self._unsynced_files: dict[JournalFile, None] = {}
         self._when_quiet: list[tuple[Log, Step]] = []
+        self._is_whole = False
+        """Whether what is appended now must be committed all or nothing, over all logs."""
 
     @property
     def poisoned(self) -> bool:
@@ -175,6 +210,22 @@ class GroupCommit:
     def add(self, log: Log) -> None:
         """`log` has something pending. Cheap, and no harm if it was said before."""
         self._dirty[log] = None
+
+    @property
+    def can_be_whole(self) -> bool:
+        """Whether a commit can be all or nothing: not where only the page cache holds it."""
+        return self._durability is not Durability.OS
+
+    def keep_whole(self) -> None:
+        """What is appended to any log until the next commit is in that commit as a whole, or lost as a whole.
+
+        For records of one log that mean something only along with those of another.
+        """
+        self._is_whole = True
+
+    def replace(self, files: Iterable[Syncable]) -> None:
+        """Sync these, in this order, before the rest of the next commit. If that commit fails they are forgotten."""
+        self._replacements += files
 
     def control(self, kind: Kind, log: Log, offset: int, apply: Step | None = None) -> None:
         """Journal what happens to `log`, with the next commit; when that is durable `apply` is called, in the loop.
@@ -223,7 +274,7 @@ class GroupCommit:
         """Everything that waits to be committed; None if nothing does."""
         invariant(self.in_flight is None, "one commit is in flight at a time")
         invariant(self.is_open, "nothing is committed before recovery is through")
-        if not self._dirty and not self._controls:
+        if not self._dirty and not self._controls and not self._replacements:
             return None
         commit = self.in_flight = Commit(self, self.next_number)
         self.next_number += 1
@@ -231,7 +282,10 @@ class GroupCommit:
             commit.error = self.failure
             return commit
         dirty, self._dirty = self._dirty, {}
+        commit.is_whole, self._is_whole = self._is_whole, False
         commit.controls, self._controls = self._controls, []
+        if self._replacements:
+            commit.replacements, self._replacements = self._replacements, []
         for log in dirty:
             write = log.take_pending()
             if write is not None:
@@ -255,19 +309,27 @@ class GroupCommit:
             self._apply(control, number)
         self.look_for_quiet()
 
-    def fail(self, commit: Commit) -> None:
-        """`commit.run` has raised: its logs are as they were before it, without what was appended since."""
+    def fail(self, commit: Commit) -> list[Log]:
+        """`commit.run` has raised: its logs are as they were before it, without what was appended since. Returns them.
+
+        If what was appended since must be whole, then all of that is gone too, for it may rest on what is lost.
+        """
         self.in_flight = None
         self._controls[:0] = commit.controls
         if commit.blocks and self.failure is None:
             self.journal.rewind(commit.blocks[0])
-        for log, _ in commit.shares:
+        logs = [log for log, _ in commit.shares]
+        if self._is_whole:
+            logs += [log for log in self._dirty if log not in logs]
+            self._is_whole = False
+        for log in logs:
             self._dirty.pop(log, None)
             try:
                 log.reload(log.durable_offset)
             except (OSError, DiskFailedError) as error:
                 self.poison(DiskFailedError(f"Could not read {log.partition} again: {error}"))
         self.look_for_quiet()
+        return logs
 
     def commit(self) -> None:
         """Begin, run and finish in one. Raises DiskFailedError."""
@@ -300,12 +362,12 @@ class GroupCommit:
             self._plan_sync(commit)
         for log, write in commit.shares:
             size_bytes = write.size_bytes
-            if size_bytes >= self.segment_sync_bytes_min and self._may_sync_segment(log):
+            if size_bytes >= self.segment_sync_bytes_min and not commit.is_whole and self._may_sync_segment(log):
                 commit.to_sync += (*_older_records(log, write), write)
                 payload.append(control_entry(Kind.SYNCED, log.topic_id, log.partition.partition, write.end_offset))
                 size += ENTRY_BYTES
             elif self._is_journaled(log):
-                if size + size_bytes > BLOCK_BYTES_MAX and count:
+                if size + size_bytes > BLOCK_BYTES_MAX and count and not commit.is_whole:
                     commit.blocks.append(self.journal.block(payload, size, count))
                     payload, size, count = [], 0, 0
                 buffers = write.buffers

@@ -60,6 +60,7 @@ class Producer:
         "epoch",
         "last_sequence",
         "last_timestamp_ms",
+        "markers",
         "producer_id",
         "txn_first_offset",
     )
@@ -74,6 +75,8 @@ class Producer:
         """At most `BATCHES_KEPT`, newest last."""
         self.last_sequence = NO_SEQUENCE
         """Of the newest batch."""
+        self.markers = 0
+        """How many transactions of it have ended since the log was opened."""
 
     def start_epoch(self, epoch: int) -> None:
         """Sequence numbers begin anew."""
@@ -83,7 +86,7 @@ class Producer:
 
 
 class ProducerState:
-    __slots__ = ("_completed", "_open", "producers")
+    __slots__ = ("_completed", "_expected", "_open", "producers")
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
@@ -91,6 +94,8 @@ class ProducerState:
         """First offset → producer id of the open transactions. They begin in log order, so this is sorted."""
         self._completed: dict[int, int] = {}
         """First offset → marker's offset of those whose marker the high watermark may not have passed."""
+        self._expected: dict[int, tuple[int, int]] = {}
+        """Producer id → epoch and sequence number of the first batch of a transaction that is not let in yet."""
 
     # Data
 
@@ -161,6 +166,35 @@ class ProducerState:
         if transactional and producer.txn_first_offset < 0:
             producer.txn_first_offset = batch[_FIRST_OFFSET]
             self._open[batch[_FIRST_OFFSET]] = producer.producer_id
+            self._expected.pop(producer.producer_id, None)
+
+    # Transactions: a batch that begins one is appended only if the coordinator knows of it.
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        producer = self.producers.get(producer_id)
+        return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == epoch
+
+    def markers_of(self, producer_id: int) -> int:
+        """Who asks the coordinator compares this before and after: a transaction that has ended in between is not the
+        one that was asked about.
+        """
+        producer = self.producers.get(producer_id)
+        return 0 if producer is None else producer.markers
+
+    def expect(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """This batch would begin a transaction, and the coordinator is being asked about it."""
+        expected = self._expected.get(producer_id)
+        if expected is None or epoch > expected[0] or (epoch == expected[0] and sequence < expected[1]):
+            self._expected[producer_id] = epoch, sequence
+
+    def check_expected(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """Refuse a batch that would overtake one that was sent before it, and has yet to be let in."""
+        expected = self._expected.get(producer_id)
+        if expected is not None and epoch == expected[0] and sequence > expected[1]:
+            raise BrokerError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} sent sequence number {sequence}, and {expected[1]} before it was not let in",
+            )
 
     # Transaction markers
 
@@ -185,6 +219,7 @@ class ProducerState:
         if epoch != producer.epoch:
             producer.start_epoch(epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
+        producer.markers += 1
         producer.last_timestamp_ms = timestamp_ms
         producer.txn_first_offset = NO_OFFSET
         if first_offset < 0:
@@ -223,6 +258,8 @@ class ProducerState:
         ]
         for producer_id in gone:
             del self.producers[producer_id]
+        for producer_id in [unknown for unknown in self._expected if unknown not in self.producers]:
+            del self._expected[producer_id]
 
     def active(self) -> list[Producer]:
         return list(self.producers.values())

@@ -25,7 +25,8 @@ class PartitionsSchema(Message):
 class TransactionLogValue(Data):
     """The producer and the state of its transaction.
 
-    v1   is the first flexible version; the producer ids before and after this one, and the version of transactions
+    v1   is the first flexible version; the producer ids before and after this one, the epoch of the one after, and the
+         version of transactions
     """
 
     producer_id: int64 = 0
@@ -38,3 +39,4 @@ class TransactionLogValue(Data):
     transaction_last_update_timestamp_ms: int64 = 0
     transaction_start_timestamp_ms: int64 = 0
     client_transaction_version: int16 = tagged(2, since=1)
+    next_producer_epoch: int16 = tagged(3, since=1, default=-1)

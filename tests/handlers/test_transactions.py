@@ -1,0 +1,564 @@
+"""Transactions through the handlers of a whole node."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from ottla.protocol.records import Record, build_batch
+from ottla.protocol.schema import Request
+from ottla.transactions.transaction import Producer
+from tests.node_rig import NodeRig, values_of, with_node, with_node_that_dies
+
+BY_NAME = 12
+READ_COMMITTED = 1
+V1_PRODUCE, V1_END, V1_ADD, V1_OFFSETS = 9, 3, 3, 3
+"""Versions of requests as clients send them that know nothing of transactions version 2."""
+
+
+class Client:
+    """A transactional producer, with just what a test needs."""
+
+    def __init__(self, rig: NodeRig, version: int = 2, transactional_id: str = "x") -> None:
+        self.rig = rig
+        self.version = version
+        self.transactional_id = transactional_id
+        self.producer = Producer(-1, -1)
+        self.sequences: dict[tuple[str, int], int] = {}
+
+    async def ask(self, request: Request, version: int | None) -> Any:
+        """As any client does: again while the coordinator loads."""
+        while True:
+            answer = await self.rig.ask(request, version)
+            if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return answer
+            await asyncio.sleep(0)
+
+    async def init(self, **fields: Any) -> InitProducerIdResponse:
+        find = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.transactional_id])
+        assert (await self.rig.ask(find)).coordinators[0].error_code == 0
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id, **{"transaction_timeout_ms": 10_000, **fields}
+        )
+        answer = await self.rig.ask(request)
+        assert isinstance(answer, InitProducerIdResponse)
+        self.producer = Producer(answer.producer_id, answer.producer_epoch)
+        self.sequences = {}
+        return answer
+
+    async def add(self, *partitions: tuple[str, int]) -> list[int]:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer.producer_id,
+            v3_and_below_producer_epoch=self.producer.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[at]) for topic, at in partitions],
+        )
+        answer = await self.rig.ask(request, V1_ADD)
+        return [
+            result.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for result in topic.results_by_partition
+        ]
+
+    async def send(self, topic: str, *values: bytes, partition: int = 0, api_version: int | None = None) -> int:
+        """The error code."""
+        at = (topic, partition)
+        sequence = self.sequences.get(at, 0)
+        now_ms = self.rig.node.clock.now_ms()
+        batch = build_batch(
+            [Record(key=None, value=value, headers=(), timestamp_ms=now_ms) for value in values],
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        data = PartitionProduceData(index=partition, records=batch)
+        request = ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+        )
+        api_version = api_version or (BY_NAME if self.version == 2 else V1_PRODUCE)
+        code: int = (await self.rig.ask(request, api_version)).responses[0].partition_responses[0].error_code
+        if not code:
+            self.sequences[at] = sequence + len(values)
+        return code
+
+    async def end(self, commits: bool) -> EndTxnResponse:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            committed=commits,
+        )
+        answer = await self.ask(request, None if self.version == 2 else V1_END)
+        assert isinstance(answer, EndTxnResponse)
+        if self.version == 2 and not answer.error_code:
+            self.producer = Producer(answer.producer_id, answer.producer_epoch)
+            self.sequences = {}
+        return answer
+
+    async def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
+        if self.version < 2:
+            assert await self.add((topic, partition)) == [0]
+        assert await self.send(topic, *values, partition=partition) == 0
+
+    async def commit_offset(self, group_id: str, topic: str, offset: int, **fields: Any) -> int:
+        if self.version < 2:
+            add = AddOffsetsToTxnRequest(
+                transactional_id=self.transactional_id,
+                producer_id=self.producer.producer_id,
+                producer_epoch=self.producer.epoch,
+                group_id=group_id,
+            )
+            assert (await self.rig.ask(add)).error_code == 0
+        at = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=group_id,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[at])],
+            **fields,
+        )
+        answer = await self.rig.ask(request, None if self.version == 2 else V1_OFFSETS)
+        code: int = answer.topics[0].partitions[0].error_code
+        return code
+
+
+async def committed(rig: NodeRig, topic: str, partition: int = 0) -> list[bytes | None]:
+    """What a reader of committed records is given of a partition: markers too, and what was aborted."""
+    return values_of(await rig.fetch(topic, partition=partition, isolation_level=READ_COMMITTED))
+
+
+async def group_offset(rig: NodeRig, group_id: str, topic: str, require_stable: bool = False) -> tuple[int, int]:
+    """The offset and the error code."""
+    wanted = OffsetFetchRequestGroup(
+        group_id=group_id, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    )
+    group = (await rig.ask(OffsetFetchRequest(groups=[wanted], require_stable=require_stable), 8)).groups[0]
+    if group.error_code:
+        return -1, group.error_code
+    found = group.topics[0].partitions[0]
+    return found.committed_offset, found.error_code
+
+
+both_versions = pytest.mark.parametrize("version", [1, 2])
+
+
+@both_versions
+def test_what_is_committed_is_read(version: int) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t", 2)
+        client = Client(rig, version)
+        await client.init()
+        for number in range(3):
+            for partition in range(2):
+                await client.write("t", b"%d" % number, partition=partition)
+            assert (await client.end(commits=True)).error_code == 0
+        for partition in range(2):
+            data = (await rig.fetch("t", partition=partition, isolation_level=1)).responses[0].partitions[0]
+            assert (data.last_stable_offset, data.high_watermark) == (6, 6)
+            assert data.aborted_transactions == []
+
+    with_node(scenario)
+
+
+@both_versions
+def test_what_is_open_is_not_read(version: int) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        await rig.produce("t", b"before")
+        client = Client(rig, version)
+        await client.init()
+        await client.write("t", b"open")
+        await rig.produce("t", b"after")
+        data = (await rig.fetch("t", isolation_level=1)).responses[0].partitions[0]
+        assert (data.last_stable_offset, data.high_watermark) == (1, 3)
+        assert await committed(rig, "t") == [b"before"]
+        await client.end(commits=True)
+        assert (await committed(rig, "t"))[:3] == [b"before", b"open", b"after"]
+
+    with_node(scenario)
+
+
+@both_versions
+def test_what_is_aborted_is_told_to_readers(version: int) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig, version)
+        producer_id = (await client.init()).producer_id
+        await client.write("t", b"a", b"b")
+        assert (await client.end(commits=False)).error_code == 0
+        await client.write("t", b"c")
+        assert (await client.end(commits=True)).error_code == 0
+        data = (await rig.fetch("t", isolation_level=1)).responses[0].partitions[0]
+        aborted = [(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()]
+        assert aborted == [(producer_id, 0)]
+        assert data.last_stable_offset == data.high_watermark == 5
+
+    with_node(scenario)
+
+
+def test_a_transaction_survives_a_crash_at_rest_and_is_ended_after_it() -> None:
+    seen: list[Producer] = []
+
+    async def write(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig)
+        await client.init()
+        await client.write("t", b"a")
+        seen.append(client.producer)
+
+    async def end(rig: NodeRig) -> None:
+        client = Client(rig)
+        client.producer = seen[0]
+        assert (await client.end(commits=True)).error_code == 0
+        assert (await committed(rig, "t"))[0] == b"a"
+
+    with_node(end, disk=with_node_that_dies(write))
+
+
+def test_a_transaction_costs_two_syncs_and_three_with_older_clients() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t", 3)
+        for version, most in ((2, 2), (1, 3)):
+            client = Client(rig, version, transactional_id=f"v{version}")
+            await client.init()
+            await _transaction(client)
+            before = rig.disk.counters.syncs
+            for _ in range(10):
+                await _transaction(client)
+            assert (rig.disk.counters.syncs - before) / 10 <= most, version
+
+    with_node(scenario)
+
+
+async def _transaction(client: Client) -> None:
+    """Three partitions in one request, as a client sends them that batches."""
+    rig = client.rig
+    if client.version < 2:
+        await client.add(("t", 0), ("t", 1), ("t", 2))
+    now_ms = rig.node.clock.now_ms()
+    data = []
+    for partition in range(3):
+        sequence = client.sequences.get(("t", partition), 0)
+        batch = build_batch(
+            [Record(key=None, value=b"v", headers=(), timestamp_ms=now_ms)],
+            producer_id=client.producer.producer_id,
+            producer_epoch=client.producer.epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        client.sequences["t", partition] = sequence + 1
+        data.append(PartitionProduceData(index=partition, records=batch))
+    request = ProduceRequest(
+        transactional_id=client.transactional_id,
+        acks=-1,
+        topic_data=[TopicProduceData(name="t", partition_data=data)],
+    )
+    answer = await rig.ask(request, BY_NAME if client.version == 2 else V1_PRODUCE)
+    assert [part.error_code for part in answer.responses[0].partition_responses] == [0, 0, 0]
+    assert (await client.end(commits=True)).error_code == 0
+
+
+# Who may write
+
+
+def test_v2_a_late_record_of_an_old_transaction_is_refused() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig)
+        await client.init()
+        await client.write("t", b"a")
+        late = client.producer
+        await client.end(commits=True)
+        client.producer = late
+        assert await client.send("t", b"late") == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    with_node(scenario)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "code"), [(10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)]
+)
+def test_v1_a_partition_must_be_added_before_it_is_written_to(api_version: int, code: ErrorCode) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig, version=1)
+        await client.init()
+        assert await client.send("t", b"a", api_version=api_version) == code
+        assert (await rig.fetch("t")).responses[0].partitions[0].high_watermark == 0
+
+    with_node(scenario)
+
+
+def test_records_of_a_transaction_need_its_id() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        answer = await rig.produce("t", b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+        assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+
+    with_node(scenario)
+
+
+def test_one_refused_partition_does_not_keep_the_others_from_being_written() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t", 2)
+        client = Client(rig, version=1)
+        await client.init()
+        await client.add(("t", 0))
+        batch = build_batch(
+            [Record(key=None, value=b"v", headers=(), timestamp_ms=rig.node.clock.now_ms())],
+            producer_id=client.producer.producer_id,
+            producer_epoch=client.producer.epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        data = [PartitionProduceData(index=index, records=batch) for index in range(2)]
+        request = ProduceRequest(
+            transactional_id="x", acks=-1, topic_data=[TopicProduceData(name="t", partition_data=data)]
+        )
+        answer = await rig.ask(request, V1_PRODUCE)
+        codes = {part.index: part.error_code for part in answer.responses[0].partition_responses}
+        assert codes == {0: 0, 1: ErrorCode.INVALID_TXN_STATE}
+
+    with_node(scenario)
+
+
+@pytest.mark.parametrize(
+    ("request_version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)]
+)
+def test_old_clients_know_fencing_by_another_name(request_version: int, code: ErrorCode) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        zombie = Client(rig, version=1)
+        await zombie.init()
+        await Client(rig, version=1).init()
+        request = EndTxnRequest(
+            transactional_id="x",
+            producer_id=zombie.producer.producer_id,
+            producer_epoch=zombie.producer.epoch,
+            committed=True,
+        )
+        assert (await rig.ask(request, request_version)).error_code == code
+
+    with_node(scenario)
+
+
+def test_partitions_that_do_not_exist_are_not_added_nor_are_the_others() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig, version=1)
+        await client.init()
+        codes = await client.add(("t", 0), ("t", 1), ("nope", 0))
+        assert codes == [
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+
+    with_node(scenario)
+
+
+def test_brokers_ask_about_several_transactions_at_once() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig, version=1)
+        await client.init()
+        await client.add(("t", 0))
+
+        def about(transactional_id: str, verify_only: bool) -> AddPartitionsToTxnTransaction:
+            return AddPartitionsToTxnTransaction(
+                transactional_id=transactional_id,
+                producer_id=client.producer.producer_id,
+                producer_epoch=client.producer.epoch,
+                verify_only=verify_only,
+                topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+            )
+
+        request = AddPartitionsToTxnRequest(transactions=[about("x", True), about("y", True), about("x", False)])
+        answer = await rig.ask(request, 5)
+        codes = [
+            result.topic_results[0].results_by_partition[0].partition_error_code
+            for result in answer.results_by_transaction
+        ]
+        assert codes == [0, ErrorCode.INVALID_PRODUCER_ID_MAPPING, 0]
+
+    with_node(scenario)
+
+
+# Offsets
+
+
+@both_versions
+@pytest.mark.parametrize("commits", [True, False])
+def test_offsets_count_with_their_transaction(version: int, commits: bool) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        await rig.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+        client = Client(rig, version)
+        await client.init()
+        assert await client.commit_offset("g", "t", 7) == 0
+        assert await group_offset(rig, "g", "t") == (-1, 0)
+        assert await group_offset(rig, "g", "t", require_stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        assert (await client.end(commits)).error_code == 0
+        assert await group_offset(rig, "g", "t", require_stable=True) == (7 if commits else -1, 0)
+
+    with_node(scenario)
+
+
+def test_pending_offsets_survive_a_crash() -> None:
+    seen: list[Producer] = []
+
+    async def write(rig: NodeRig) -> None:
+        await rig.create("t")
+        await rig.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+        client = Client(rig)
+        await client.init()
+        assert await client.commit_offset("g", "t", 7) == 0
+        seen.append(client.producer)
+
+    async def end(rig: NodeRig) -> None:
+        client = Client(rig)
+        client.producer = seen[0]
+        while (await group_offset(rig, "g", "t"))[1] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            await asyncio.sleep(0)
+        assert await group_offset(rig, "g", "t", require_stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        assert (await client.end(commits=True)).error_code == 0
+        assert await group_offset(rig, "g", "t", require_stable=True) == (7, 0)
+
+    with_node(end, disk=with_node_that_dies(write))
+
+
+def test_a_zombie_commits_no_offsets() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        await rig.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+        zombie = Client(rig)
+        await zombie.init()
+        await Client(rig).init()
+        assert await zombie.commit_offset("g", "t", 7) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    with_node(scenario)
+
+
+def test_offsets_of_a_generation_that_is_unknown_are_refused() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        await rig.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+        client = Client(rig)
+        await client.init()
+        code = await client.commit_offset("g", "t", 7, generation_id=3, member_id="m")
+        assert code == ErrorCode.ILLEGAL_GENERATION
+
+    with_node(scenario)
+
+
+# Administration
+
+
+def test_transactions_are_listed_and_described() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig)
+        await client.init()
+        await client.write("t", b"a")
+        listed = await rig.ask(ListTransactionsRequest(state_filters=["Ongoing", "Sleeping"]))
+        assert listed.unknown_state_filters == ["Sleeping"]
+        assert [found.transactional_id for found in listed.transaction_states] == ["x"]
+        assert not (await rig.ask(ListTransactionsRequest(transactional_id_pattern="y.*"))).transaction_states
+        assert not (await rig.ask(ListTransactionsRequest(duration_filter=60_000))).transaction_states
+        described, missing = (
+            await rig.ask(DescribeTransactionsRequest(transactional_ids=["x", "nope"]))
+        ).transaction_states
+        assert described.transaction_state == "Ongoing"
+        assert [(topic.topic, topic.partitions) for topic in described.topics] == [("t", [0])]
+        assert missing.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        about = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
+        (active,) = (await rig.ask(about)).topics[0].partitions[0].active_producers
+        assert (active.producer_id, active.current_txn_start_offset) == (client.producer.producer_id, 0)
+
+    with_node(scenario)
+
+
+def test_an_administrator_ends_a_transaction_in_one_partition() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig)
+        await client.init()
+        await client.write("t", b"a")
+        marker = WritableTxnMarker(
+            producer_id=client.producer.producer_id,
+            producer_epoch=client.producer.epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0, 1])],
+        )
+        answer = await rig.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+        codes = [part.error_code for part in answer.markers[0].topics[0].partitions]
+        assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        data = (await rig.fetch("t", isolation_level=1)).responses[0].partitions[0]
+        assert data.last_stable_offset == data.high_watermark
+
+    with_node(scenario)
+
+
+def test_v2_a_marker_that_comes_late_does_not_end_the_next_transaction() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig)
+        await client.init()
+        await client.write("t", b"a")
+        await client.end(commits=True)
+        late = WritableTxnMarker(
+            producer_id=client.producer.producer_id,
+            producer_epoch=client.producer.epoch,
+            transaction_result=True,
+            topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            transaction_version=2,
+        )
+
+        async def write_again() -> int:
+            answer = await rig.ask(WriteTxnMarkersRequest(markers=[late]))
+            code: int = answer.markers[0].topics[0].partitions[0].error_code
+            return code
+
+        assert await write_again() == 0
+        end_offset = (await rig.fetch("t")).responses[0].partitions[0].high_watermark
+        assert end_offset == 2
+        await client.write("t", b"b")
+        assert await write_again() == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await committed(rig, "t") == [b"a", (await rig.values("t"))[1]]
+
+    with_node(scenario)
