@@ -59,6 +59,10 @@ class Leader:
             if reader.node_id == self._core.node_id:
                 self._core.read_results.append(ReadResult(read_id=reader.read_id, index=None))
 
+    @property
+    def is_alone(self) -> bool:
+        return not self.replication.voters and not self.replication.observers and self._core.is_voter
+
     # Proposals
 
     def propose(self, data: Sequence[bytes]) -> range:

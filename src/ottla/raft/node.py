@@ -86,6 +86,12 @@ class RaftNode:
         return isinstance(self._role, Leader)
 
     @property
+    def is_alone(self) -> bool:
+        """The leader of itself: nobody else is here to be told anything, so nothing happens by time alone."""
+        role = self._role
+        return isinstance(role, Leader) and role.is_alone
+
+    @property
     def commit(self) -> int:
         return self._core.log.commit
 
@@ -247,6 +253,11 @@ class RaftNode:
         None: no use to take one now, the leader has sent a newer one.
         """
         return self._core.log.snapshot_at(index)
+
+    def lacks(self, offer: InstallSnapshot) -> bool:
+        """Whether the state that the leader offers will be needed when the offer is stepped."""
+        log, last = self._core.log, offer.snapshot.last
+        return offer.term >= self.term and last.index > log.commit and not log.matches(last)
 
     def compacted(self) -> None:
         """The runtime has put a newer snapshot on disk, and may have dropped entries that it covers."""

@@ -116,7 +116,7 @@ class LogManager:
     def recover(self, find: Find) -> RecoveryReport:
         """Make the logs what they were. From here on commits are possible."""
         for (topic_id, index), history in self._histories.items():
-            found = find(topic_id, index)
+            found = None if history.is_removed else find(topic_id, index)
             if found is None:
                 self.report.logs_gone += 1
             else:

@@ -67,7 +67,7 @@ class RecoveryReport:
 class History:
     """What the journal says of one log."""
 
-    __slots__ = ("appends", "end", "low", "replaced", "start_offset", "unjournaled")
+    __slots__ = ("appends", "end", "is_removed", "low", "replaced", "start_offset", "unjournaled")
 
     def __init__(self) -> None:
         self.appends: list[tuple[LoggedEntry, int]] = []
@@ -79,6 +79,8 @@ class History:
         self.start_offset = 0
         self.replaced = False
         """Whether the log was emptied or deleted: what the segments hold counts only if it starts at `start_offset`."""
+        self.is_removed = False
+        """Whether the last thing that happened to the log was that it was deleted."""
         self.unjournaled = False
         """Whether the segments know more than the journal."""
 
@@ -88,6 +90,7 @@ class History:
 
     def note(self, entry: LoggedEntry) -> None:
         """The next entry of this log, in the order of commits."""
+        self.is_removed = entry.kind is Kind.REMOVED
         match entry.kind:
             case Kind.APPEND:
                 self._cut(entry.offset)

@@ -1,0 +1,380 @@
+"""Drives Raft for the metadata log: gives it time, messages and a disk, and does what it says must be done.
+
+The order is that of `ottla.raft`: what a `Ready` wants on disk goes into one commit of the journal, together with
+whatever else the node writes, and only when that is durable do messages leave and entries get applied. Meanwhile more
+proposals and messages gather for the next Ready.
+
+A single voter needs nobody and nothing by time: it leads with the first tick, and then there are no more until another
+node asks for the log.
+
+When the disk has no room. The commit is taken back, and with it what Raft had asked for: the node is then what a crash
+would have left of it, so it is made anew from the disk, and tries again a little later. When the disk has failed for
+good, this node takes part in nothing any more, and the others go on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.raft.entry import Entry, Snapshot
+from ottla.raft.messages import InstallSnapshot, Message, Outgoing
+from ottla.raft.node import RaftNode
+from ottla.raft.ready import Leadership, Ready
+from ottla.raft.settings import RaftSettings
+from ottla.raft.status import Status
+from ottla.raft.voters import Voter, VoterSet
+
+if TYPE_CHECKING:
+    from ottla.ports import Clock, Random
+    from ottla.runtime.committer import Committer
+    from ottla.runtime.metadata_snapshot import StoredSnapshot
+    from ottla.runtime.quorum_store import QuorumStore
+    from ottla.runtime.timers import Deadline, Timers
+    from ottla.services import Deferred
+
+log = logging.getLogger(__name__)
+
+TRY_AGAIN_MS = 1_000
+"""After the disk has refused."""
+
+
+class StateMachine(Protocol):
+    """What the log is for."""
+
+    def on_leadership(self, leadership: Leadership) -> None:
+        """Who leads has changed. Whatever was proposed before, and did not come out, may never do so."""
+
+    def on_committed(self, entries: Sequence[Entry]) -> None:
+        """In order, and without gaps; after a restart of the quorum some come a second time."""
+
+    def on_snapshot(self, snapshot: Snapshot) -> None:
+        """The state is now the one that this snapshot of another node holds."""
+
+    def on_refused(self, error: BrokerError) -> None:
+        """The disk has refused what was proposed, or has failed: nothing of it will come out."""
+
+
+class Transport(Protocol):
+    def send(self, to: int, message: Message) -> None:
+        """Try to. Whatever gets lost is sent again."""
+
+
+class Quorum:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        directory_id: bytes,
+        store: QuorumStore,
+        committer: Committer,
+        clock: Clock,
+        timers: Timers,
+        loop: asyncio.AbstractEventLoop,
+        random: Random,
+        tick_ms: int,
+        settings: RaftSettings | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.directory_id = directory_id
+        self.tick_ms = tick_ms
+        self.settings = settings or RaftSettings()
+        self.transport = transport
+        self.machine: StateMachine | None = None
+        self.refusal: BrokerError | None = None
+        """Why nothing can be written now: the disk has no room, or is no more."""
+        self.has_failed = False
+        """For good: this node takes part in nothing until it is started again."""
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._timers = timers
+        self._loop = loop
+        self._random = random
+        self._node = self._new_node()
+        self._under_way: Ready | None = None
+        self._pump_is_due = False
+        self._alarm: Deadline | None = None
+        self._has_started = False
+        self._left: asyncio.Future[None] | None = None
+
+    def _new_node(self) -> RaftNode:
+        return RaftNode(
+            node_id=self.node_id,
+            stable=self._store.log,
+            hard_state=self._store.hard_state(),
+            random=self._random,
+            settings=self.settings,
+        )
+
+    # What it is
+
+    @property
+    def leader_id(self) -> int | None:
+        return self._node.leader_id
+
+    @property
+    def term(self) -> int:
+        return self._node.term
+
+    @property
+    def voters(self) -> VoterSet:
+        return self._node.voters
+
+    @property
+    def is_only_voter(self) -> bool:
+        """There is nobody else to turn to."""
+        return self._node.voters.ids == (self.node_id,)
+
+    def status(self) -> Status:
+        return self._node.status()
+
+    @property
+    def store(self) -> QuorumStore:
+        return self._store
+
+    # Life
+
+    def start(self) -> None:
+        """From here on it takes part."""
+        self._has_started = True
+        self._tick()
+
+    def stop(self) -> None:
+        """It takes part no more. What is being written is not waited for."""
+        self._has_started = False
+        self._silence()
+
+    async def leave(self) -> None:
+        """Hand leadership to another voter, if this node has it: returns when that is done, or has taken too long."""
+        if not self._node.is_leader or self.has_failed or not self._has_started:
+            return
+        try:
+            self._node.transfer_leadership()
+        except BrokerError:
+            return  # there is nobody to take it
+        self._left = self._loop.create_future()
+        patience = self._timers.after_ms(self.settings.election_ticks * self.tick_ms, self._has_left)
+        self.pump_soon()
+        await self._left
+        patience.cancel()
+
+    def _has_left(self) -> None:
+        left, self._left = self._left, None
+        if left is not None and not left.done():
+            left.set_result(None)
+
+    # What happens to it
+
+    def step(self, message: Message, directory_id: bytes) -> None:
+        """A message has come from a node that keeps its log in that directory."""
+        if not self._takes_part or not self._node.voters.admits(message.sender, directory_id):
+            return
+        self._guarded(lambda: self._node.step(message))
+        self.pump_soon()
+
+    def _tick(self) -> None:
+        self._alarm = None
+        if self._takes_part:
+            self._guarded(self._node.tick)
+            self.pump()
+
+    def hurry(self) -> None:
+        """Somebody wants something of a quorum that waits for better times: try now."""
+        if self._alarm is not None and self.refusal is not None and not self.has_failed:
+            self._alarm.cancel()
+            self._tick()
+
+    @property
+    def _takes_part(self) -> bool:
+        return self._has_started and not self.has_failed
+
+    # What is asked of it
+
+    def propose(self, data: bytes, *, term: int) -> int:
+        """Add an entry if this node leads in that very term; its index. BrokerError as `RaftNode.propose`."""
+        self._require_term(term)
+        (index,) = self._node.propose([data])
+        self.pump_soon()
+        return index
+
+    def add_voter(self, voter: Voter) -> int:
+        index = self._node.add_voter(voter)
+        self.pump_soon()
+        return index
+
+    def remove_voter(self, node_id: int) -> int:
+        index = self._node.remove_voter(node_id)
+        self.pump_soon()
+        return index
+
+    def observe(self, node_ids: Sequence[int]) -> None:
+        """Send the log to these too, if this node leads."""
+        self._node.observe(node_ids)
+        self.pump_soon()
+
+    def set_contacts(self, node_ids: Sequence[int]) -> None:
+        """Nodes that may know of the quorum."""
+        self._node.set_contacts(node_ids)
+
+    def _require_term(self, term: int) -> None:
+        if not self._takes_part or self._node.term != term:
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"term {term} has ended")
+
+    # Snapshots
+
+    def lacks(self, offer: InstallSnapshot) -> bool:
+        """Whether the snapshot that is offered must be here before the offer is given to `step`."""
+        return self._takes_part and self._node.lacks(offer)
+
+    def snapshot_at(self, index: int) -> Snapshot | None:
+        return self._node.snapshot_at(index) if self._takes_part and not self._store.is_being_cut else None
+
+    def took_snapshot(self, stored: StoredSnapshot) -> None:
+        """A snapshot of the state of this node is on disk: the log may forget what it held before the last one."""
+        if self._takes_part and not self._store.is_being_cut:
+            if self._store.took(stored, now_ms=self._clock.now_ms()):
+                self._guarded(self._node.compacted)
+            self._committer.commit_soon()
+
+    # Doing what must be done
+
+    def pump_soon(self) -> None:
+        """At the end of this turn of the loop: what comes together is written together."""
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            self._loop.call_soon(self.pump)
+
+    def pump(self) -> None:
+        self._pump_is_due = False
+        if self._takes_part:
+            self._guarded(self._pump)
+            self._arm()
+
+    def _pump(self) -> None:
+        self._send(self._node.early_messages())
+        while self._under_way is None and (ready := self._node.ready()) is not None:
+            self._under_way = ready
+            if ready.leadership is not None:
+                self._tell_leadership(ready.leadership)
+            if ready.hard_state is not None or ready.snapshot is not None or ready.entries:
+                self._write(ready)
+            else:
+                self._finish(ready)
+
+    def _tell_leadership(self, leadership: Leadership) -> None:
+        if self.machine is not None:
+            self.machine.on_leadership(leadership)
+        if self._left is not None and leadership.leader_id not in (None, self.node_id):
+            self._has_left()
+
+    def _arm(self) -> None:
+        """The next tick, unless this node is alone: then nothing happens by time."""
+        if self._alarm is None and self._takes_part and not self._node.is_alone:
+            self._alarm = self._timers.after_ms(self.tick_ms, self._tick)
+
+    def _send(self, messages: Sequence[Outgoing]) -> None:
+        if self.transport is not None:
+            for each in messages:
+                self.transport.send(each.to, each.message)
+
+    def _finish(self, ready: Ready) -> None:
+        """It is on disk: now it may be said, and applied."""
+        self._send(ready.messages)
+        if ready.committed and self.machine is not None:
+            self.machine.on_committed(ready.committed)
+        self._under_way = None
+        self._node.advance(ready)
+
+    # Writing: hard state, snapshot and entries of a Ready are one commit, or two where the log must be cut first.
+
+    def _write(self, ready: Ready) -> None:
+        if ready.hard_state is not None:
+            self._store.write_hard_state(ready.hard_state)
+        if ready.snapshot is not None:
+            self._store.install(ready.snapshot, then=lambda: self._append(ready))
+        elif ready.entries and ready.entries[0].index <= self._store.log.last_index:
+            self._store.cut(ready.entries[0].index, then=lambda: self._append(ready))
+        else:
+            self._append(ready)
+            return
+        self._committer.commit_soon()
+        self._committer.after_commit(None).on_done(self._was_cut)
+
+    def _was_cut(self, done: Deferred[None]) -> None:
+        """What follows, follows from `then`. But if the disk refuses, the cut is still to come: it has to be done
+        before the log can be used again."""
+        if done.error is not None:
+            self._refused(done.error)
+
+    def _append(self, ready: Ready) -> None:
+        if self._under_way is not ready:
+            self._restart()  # the commit with the cut had failed, and now it has come through
+            return
+        if ready.snapshot is not None and self.machine is not None:
+            self.machine.on_snapshot(ready.snapshot)
+        refusal: BrokerError | None = None
+        try:
+            self._store.append(ready.entries, now_ms=self._clock.now_ms())
+        except BrokerError as error:
+            refusal = error
+        self._committer.commit_soon()
+        self._committer.after_commit(ready).on_done(lambda done: self._written(ready, done.error or refusal))
+
+    def _written(self, ready: Ready, error: BrokerError | None) -> None:
+        if not self._takes_part:
+            return
+        if error is not None:
+            self._refused(error)
+            return
+        self.refusal = None
+        self._guarded(lambda: self._finish(ready))
+        self.pump()
+
+    # When the disk says no
+
+    def _refused(self, error: BrokerError) -> None:
+        """Nothing of the Ready may be said or applied. What Raft is now is on the disk, and nowhere else."""
+        self._under_way = None
+        self.refusal = error
+        self.has_failed = self._committer.failed is not None
+        self._silence()
+        if self.machine is not None:
+            self.machine.on_refused(error)
+        if self.has_failed:
+            log.error("this node takes no part in the metadata quorum any more: %s", error)
+        elif self._store.is_being_cut:
+            self._alarm = self._timers.after_ms(TRY_AGAIN_MS, self._committer.commit_soon)
+        else:
+            self._restart()
+
+    def _restart(self) -> None:
+        self._silence()
+        self._under_way = None
+        self._store.reopen()
+        self._node = self._new_node()
+        if self.machine is not None:
+            self.machine.on_leadership(self._node.leadership)
+        if self._takes_part:
+            self._alarm = self._timers.after_ms(TRY_AGAIN_MS, self._tick)
+
+    def _silence(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _guarded(self, action: Callable[[], object]) -> None:
+        """A broken invariant ends this node's part in the quorum, loudly: the others must not be led astray by it."""
+        try:
+            action()
+        except OttlaError as error:
+            self.has_failed = True
+            self.refusal = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+            self._silence()
+            log.critical("this node takes no part in the metadata quorum any more: %s", error, exc_info=error)
+            if self.machine is not None:
+                self.machine.on_refused(self.refusal)
