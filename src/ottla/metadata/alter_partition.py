@@ -14,6 +14,7 @@ from ottla.metadata.deciding import Deciding, NewRecords
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.metadata.leadership import Ballot
 from ottla.metadata.partition_change import Recovery
+from ottla.metadata.reassignments import completed
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.state import changed_partition
 from ottla.protocol.messages.alter_partition import (
@@ -75,7 +76,7 @@ class _Alteration:
         key = (topic_id, wanted.partition_index)
         if key in self._granted:
             raise BrokerError(ErrorCode.INVALID_REQUEST, "The partition is named more than once in this request.")
-        self.new.require_room(1)
+        self.new.require_room(2)
         record = self._ballot.change(
             *key, isr=tuple(member.broker_id for member in members), recovery=wanted.leader_recovery_state
         )
@@ -83,7 +84,19 @@ class _Alteration:
             self._granted.add(key)
             self.new.add([record])
             partition = changed_partition(partition, record)
+            partition = self._completed(key, partition)
         return _answer(wanted.partition_index, partition)
+
+    def _completed(self, key: tuple[TopicId, int], partition: PartitionImage) -> PartitionImage:
+        """If that was what a move to other replicas waited for, it is done; the leader may not be among them."""
+        done = completed(self._image.brokers, *key, partition)
+        if done is None:
+            return partition
+        self.new.add([done])
+        partition = changed_partition(partition, done)
+        if partition.leader != self._leader:
+            raise BrokerError(ErrorCode.NEW_LEADER_ELECTED)
+        return partition
 
 
 def _answer(index: int, partition: PartitionImage) -> ResponsePartitionData:

@@ -108,12 +108,13 @@ class Balancer:
         """The brokers and configs of an image that asked for nothing."""
         self._holds: dict[PartitionKey, _Hold] = {}
 
-    def next_deadline_ms(self) -> int:
-        return self._due_ms
+    def next_deadline_ms(self, image: MetadataImage) -> int | None:
+        """A cluster of one has nowhere to move anything."""
+        return self._due_ms if len(image.brokers) > 1 else None
 
     def tick(self, image: MetadataImage, reassigning: Collection[PartitionKey], now_ms: int) -> list[MetadataRecord]:
         """What to write now. `reassigning`: the partitions that are on their way."""
-        if now_ms < self._due_ms:
+        if now_ms < self._due_ms or len(image.brokers) < 2:
             return []
         self._due_ms = now_ms + IDLE_MS
         self._watch(image, now_ms)
@@ -159,9 +160,7 @@ class Balancer:
         )
         if free <= 0 or self._is_quiet(image):
             return []
-        plan = plan_moves(
-            image, scope=Scope.AUTOMATIC, limit=free, replication_factors=self._replication_factors(image)
-        )
+        plan = plan_moves(image, scope=Scope.AUTOMATIC, limit=free, replication_factors=self._replication_factors())
         if plan.moves:
             return self._started(image, self._within_bytes(plan.moves, reassigning))
         if reassigning:
@@ -182,10 +181,9 @@ class Balancer:
         placed as they should be."""
         return self._quiet is not None and self._quiet[0] is image.brokers and self._quiet[1] is image.configs
 
-    def _replication_factors(self, image: MetadataImage) -> Mapping[str, int]:
+    def _replication_factors(self) -> Mapping[str, int]:
         """The cluster's own topics have as many replicas as they should, as far as there are brokers for that."""
-        groups = self._config.groups
-        wanted = {CONSUMER_OFFSETS: groups.offsets_topic_replication_factor}
+        wanted = {CONSUMER_OFFSETS: self._config.groups.offsets_topic_replication_factor}
         return wanted if self._config.cluster.auto_rebalance_enable else {}
 
     def _within_bytes(self, moves: Collection[Move], reassigning: Collection[PartitionKey]) -> Iterator[Move]:
@@ -234,8 +232,9 @@ class Balancer:
 def _finished(image: MetadataImage, reassigning: Collection[PartitionKey]) -> Iterator[MetadataRecord]:
     """Moves that are done but for the record that says so: whoever lets a replica into the in-sync set writes it, but
     brokers also come back into service without that."""
-    for topic_id, index in reassigning:
-        record = reassignments.completed(image, topic_id, index)
+    for topic_id, index in sorted(reassigning):
+        partition = image.topics_by_id[topic_id].partitions[index]
+        record = reassignments.completed(image.brokers, topic_id, index, partition)
         if record is not None:
             yield record
 

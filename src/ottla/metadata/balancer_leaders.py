@@ -143,9 +143,19 @@ def _leader_move(
 
 class _Led(NamedTuple):
     topic: TopicImage
-    index: int
+    partition_id: int
     partition: PartitionImage
     weight: float
+
+
+class _Option(NamedTuple):
+    """A leader that could go, the best first: of two that help as much, the one that carries less."""
+
+    after: float
+    """What the more loaded of the two brokers would carry."""
+    weight: float
+    at: int
+    receiver: int
 
 
 class _Relief:
@@ -184,20 +194,20 @@ class _Relief:
         for giver in sorted(self._able, key=lambda broker_id: (-self._load[broker_id], broker_id)):
             if self._load[giver] <= self._mean * (1 + STOP):
                 return None
-            best = min(self._options(giver), default=None, key=lambda option: option[:3])
+            best = min(self._options(giver), default=None)
             if best is not None:
-                return self._apply(giver, best[2], best[3])
+                return self._apply(giver, best.receiver, self._led[giver][best.at])
         return None
 
-    def _options(self, giver: int) -> Iterator[tuple[float, tuple[bytes, int], int, _Led]]:
-        """What the more loaded of the two would carry after it, for each move that is worth it."""
+    def _options(self, giver: int) -> Iterator[_Option]:
+        """Every move that is worth it."""
         load, enough = self._load, self._load[giver] - self._mean * GAIN
-        for led in self._led[giver]:
+        for at, led in enumerate(self._led[giver]):
             for receiver in led.partition.isr:
                 if receiver != giver and receiver in self._able:
                     after = max(load[giver] - led.weight, load[receiver] + led.weight)
                     if after <= enough:
-                        yield after, (led.topic.topic_id, led.index), receiver, led
+                        yield _Option(after, led.weight, at, receiver)
 
     def _apply(self, giver: int, receiver: int, led: _Led) -> LeaderMove:
         self._led[giver].remove(led)
@@ -205,4 +215,4 @@ class _Relief:
         self._load[receiver] += led.weight
         replicas = (receiver, *(replica for replica in led.partition.replicas if replica != receiver))
         why = f"broker {giver} carries more than its share"
-        return _leader_move(led.topic, led.index, led.partition, receiver, replicas, why)
+        return _leader_move(led.topic, led.partition_id, led.partition, receiver, replicas, why)

@@ -23,7 +23,7 @@ so a plan ends, and a plan of what a plan leads to is empty.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import islice
+from itertools import chain, islice
 from math import ceil, floor, inf
 
 from ottla.metadata.balancer_table import Held, Table
@@ -119,8 +119,17 @@ class _Planner:
         yield from self._lacking(replication_factors)
         receivers = self._table.open if self._scope is Scope.ALL else self._table.joining
         if receivers:
-            yield from self._mend(receivers)
-            yield from _Filling(self._table, receivers, exact=self._scope is Scope.AUTOMATIC).steps()
+            yield from self._even_out(receivers)
+
+    def _even_out(self, receivers: Sequence[int]) -> Iterator[Held]:
+        """One thing that moves may be what lets another move, so this ends only when nothing does."""
+        exact = self._scope is Scope.AUTOMATIC
+        has_moved = True
+        while has_moved:
+            has_moved = False
+            for held in chain(self._mend(receivers), _Filling(self._table, receivers, exact=exact).steps()):
+                has_moved = True
+                yield held
 
     # Drain, and what is lacking
 
@@ -161,13 +170,14 @@ class _Planner:
                 yield held
 
     def _best(self, held: Held, without: int | None = None) -> int | None:
-        """The open broker that fits best: little crowded, little loaded."""
+        """The open broker that fits best: little crowded, holding the data already, little loaded."""
         table = self._table
         staying = table.seats_of(tuple(replica for replica in held.replicas if replica != without))
 
         def cost(broker_id: int) -> tuple[object, ...]:
             return (
                 crowding([*staying, table.seats[broker_id]]),
+                broker_id not in held.partition.replicas,
                 table.counts[broker_id],
                 table.in_topic[held.topic.topic_id, broker_id],
                 -rank(held.hash, broker_id),
@@ -191,6 +201,7 @@ class _Planner:
                 for new in receivers
                 if new not in held.replicas
                 for old in held.replicas
+                if old in table.open
             ]
             best = min(swaps, default=None)
             if best is None or best[0] >= now:
@@ -215,6 +226,7 @@ class _Filling:
     """Replicas go from the brokers that hold most to the receivers that hold least."""
 
     def __init__(self, table: Table, receivers: Sequence[int], *, exact: bool) -> None:
+        """`exact`: up to the last replica of the receivers' share; else small differences are left alone."""
         self._table = table
         self._receivers = receivers
         average = table.average()

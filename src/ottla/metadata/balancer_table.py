@@ -5,7 +5,6 @@ costs about 2 µs for a replica.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 
 from ottla.config.cluster import Placement
 from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -54,7 +53,7 @@ class Table:
         self.in_topic: Counter[tuple[TopicId, int]] = Counter()
         """Replicas by topic and broker."""
         self.by_broker: defaultdict[int, list[Held]] = defaultdict(list)
-        """As it was when the plan began."""
+        """What a broker holds, and what it held when the plan began."""
         for topic in image.topics.values():
             for index, partition in topic.partitions.items():
                 self._add(Held(topic, index, partition))
@@ -72,10 +71,6 @@ class Table:
     def _is_leaving(self, broker_id: int) -> bool:
         known = broker_id in self.image.brokers
         return not known or placement_of(self.image, broker_id) in (Placement.DRAINING, Placement.GONE)
-
-    def holding(self, broker_id: int) -> Iterator[Held]:
-        """What a broker holds as things stand, of what it held when the plan began."""
-        return (held for held in self.by_broker[broker_id] if broker_id in held.replicas)
 
     def average(self) -> float:
         """Replicas per open broker, of those that open brokers hold."""
@@ -99,6 +94,7 @@ class Table:
             self.in_topic[held.topic.topic_id, old] -= 1
         self.counts[new] += 1
         self.in_topic[held.topic.topic_id, new] += 1
+        self.by_broker[new].append(held)
         self.preferred[before[0]] -= 1
         self.preferred[held.replicas[0]] += 1
         held.reasons.append(reason)

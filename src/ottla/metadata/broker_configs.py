@@ -13,7 +13,7 @@ from ottla.config.names import Setting, settings
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.config_defs import ConfigDef, define
 from ottla.metadata.placement import PLACEMENT
-from ottla.metadata.topic_configs import dynamic_log_config
+from ottla.metadata.topic_configs import MIN_INSYNC_REPLICAS, dynamic_log_config
 
 
 @cache
@@ -35,8 +35,9 @@ def static_value(config: BrokerConfig, definition: ConfigDef) -> Any:
     return reduce(getattr, definition.setting.path.split("."), config)
 
 
-def require_dynamic(config: BrokerConfig, values: Mapping[str, str]) -> None:
-    """INVALID_CONFIG unless all of these may be set while the node runs, and fit together."""
+def require_dynamic(config: BrokerConfig, values: Mapping[str, str], *, for_all: bool = False) -> None:
+    """INVALID_CONFIG unless all of these may be set while the node runs, for one broker or `for_all`, and fit
+    together."""
     known = broker_configs()
     for name in values:
         if name not in known:
@@ -45,4 +46,9 @@ def require_dynamic(config: BrokerConfig, values: Mapping[str, str]) -> None:
             raise BrokerError(ErrorCode.INVALID_CONFIG, f"Cannot update this config dynamically: {name}")
     if PLACEMENT in values:
         known[PLACEMENT].parse(values[PLACEMENT])
+        if for_all:
+            raise BrokerError(ErrorCode.INVALID_CONFIG, f"{PLACEMENT} is set for one broker, never for all of them.")
+    if MIN_INSYNC_REPLICAS in values and not for_all:
+        # Who may lead after a failure depends on it, so every leader must go by the same.
+        raise BrokerError(ErrorCode.INVALID_CONFIG, f"{MIN_INSYNC_REPLICAS} is set for all brokers or for a topic.")
     dynamic_log_config(config.log, values)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ottla.errors import BrokerError, ErrorCode
-from ottla.metadata import leadership
+from ottla.metadata import balancer, leadership
 from ottla.metadata.deciding import Deciding
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import BrokerImage, Endpoint, MetadataImage
@@ -68,7 +68,8 @@ def register_broker(
         sessions.registered(registration.broker_id, now_ms, offset)
     epoch = image.next_broker_epoch
     record = registration_record(_broker_image(registration, epoch))
-    return Result(records=[*_missing_features(image), *moves, record], response=epoch)
+    marks = balancer.joined(deciding.config, image, registration.broker_id)
+    return Result(records=[*_missing_features(image), *moves, record, *marks], response=epoch)
 
 
 def _is_another(registration: BrokerRegistration, present: BrokerImage, sessions: Sessions, now_ms: int) -> bool:
@@ -171,4 +172,4 @@ def unregister_broker(deciding: Deciding, sessions: Sessions, broker_id: int) ->
         return Result(records=moves, response=False)
     sessions.end(broker_id)
     record = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch)
-    return Result(records=[*moves, record], response=True)
+    return Result(records=[*moves, record, *balancer.left(deciding.image, broker_id)], response=True)

@@ -200,4 +200,4 @@ def _broker_table(deciding: Deciding, name: str) -> _Table:
     if name and int(name) not in deciding.image.brokers:
         raise BrokerError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"There is no broker {name}.")
     config = deciding.config
-    return _Table(broker_configs(), config.log, lambda values: require_dynamic(config, values))
+    return _Table(broker_configs(), config.log, lambda values: require_dynamic(config, values, for_all=not name))

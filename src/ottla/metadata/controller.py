@@ -24,6 +24,8 @@ from ottla.metadata import (
     topic_changes,
     topic_creation,
 )
+from ottla.metadata.balancer import Balancer
+from ottla.metadata.balancer_leaders import Loads
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.deciding import Deciding
 from ottla.metadata.features import SUPPORTED_FEATURES
@@ -80,6 +82,7 @@ class Controller:
         self._state = MetadataState(image, watcher=self._holdings)
         self._sessions = Sessions(config)
         self._elections_due = False
+        self._balancer = Balancer(config)
 
     # State
 
@@ -116,20 +119,28 @@ class Controller:
         self._elections_due = True
 
     def next_deadline_ms(self) -> int | None:
-        return AT_ONCE if self._elections_due else self._sessions.next_look_ms()
+        if self._elections_due:
+            return AT_ONCE
+        deadlines = (self._sessions.next_look_ms(), self._balancer.next_deadline_ms(self.image))
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tick(self, now_ms: int) -> Result[MetadataRecord, None]:
-        """Brokers that are silent are fenced; partitions that can have a leader get one."""
+        """Brokers that are silent are fenced; partitions get a leader if they can, and go where they should be."""
         deciding = self._deciding()
         records = heartbeats.fence_silent(deciding, self._sessions, now_ms)
         if not records and self._elections_due:
             records = leadership.for_leaderless(deciding)
             self._elections_due = not leadership.is_whole(records)
-        return Result(records=records)
+        return Result(records=records or self._balancer.tick(deciding.image, self._holdings.reassigning, now_ms))
 
     def suspect(self, dead: Iterable[int]) -> Result[MetadataRecord, bool]:
         """Gossip takes these brokers for dead, and no others: for them `broker_lease_ms` is enough silence."""
         self._sessions.suspect(dead)
+        return Result(response=True)
+
+    def carry(self, loads: Loads) -> Result[MetadataRecord, bool]:
+        """Who carries how much, as far as anybody knows: leaders are moved by it."""
+        self._balancer.loads = loads
         return Result(response=True)
 
     # Brokers

@@ -78,14 +78,15 @@ def moved(image: MetadataImage, topic_id: TopicId, index: int, target: Sequence[
     return change.completed(image.brokers).record(topic_id, index, image.brokers)
 
 
-def completed(image: MetadataImage, topic_id: TopicId, index: int) -> PartitionChangeRecord | None:
+def completed(
+    brokers: Mapping[int, BrokerImage], topic_id: TopicId, index: int, partition: PartitionImage
+) -> PartitionChangeRecord | None:
     """The record that ends a move, if all that shall stay are in sync and one of them can lead."""
-    partition = _partition(image, topic_id, index)
     if not is_moving(partition):
         return None
     change = _Change.of(partition)
-    after = change.completed(image.brokers)
-    return None if after is change else after.record(topic_id, index, image.brokers)
+    after = change.completed(brokers)
+    return None if after is change else after.record(topic_id, index, brokers)
 
 
 def cancelled(image: MetadataImage, topic_id: TopicId, index: int, *, unclean: bool) -> PartitionChangeRecord | None:
