@@ -9,12 +9,9 @@ from ottla.metadata.holdings import PartitionKey
 from ottla.metadata.image import ResourceType
 from ottla.metadata.partition_change import Election, change
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.topic_configs import broker_log_config, topic_configs
+from ottla.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, broker_log_config, topic_configs
 from ottla.protocol.messages.metadata_records import PartitionChangeRecord
 from ottla.types import TopicId
-
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 SWEEP_RECORDS_MAX = RECORDS_MAX - 1
 """One record is kept for what the sweep is about: the broker's own."""

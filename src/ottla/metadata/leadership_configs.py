@@ -11,9 +11,10 @@ from typing import TypeVar
 
 from ottla.metadata.deciding import Deciding, NewRecords
 from ottla.metadata.image import NO_LEADER, PartitionImage, ResourceType, TopicImage
-from ottla.metadata.leadership import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, Ballot
+from ottla.metadata.leadership import Ballot
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.state import MetadataState
+from ottla.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION
 from ottla.protocol.messages.metadata_records import ConfigRecord, PartitionChangeRecord
 from ottla.replicated import Result
 

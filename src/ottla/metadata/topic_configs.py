@@ -16,6 +16,9 @@ from ottla.errors import BrokerError, ConfigError, ErrorCode
 from ottla.metadata.config_defs import ConfigDef, define
 from ottla.metadata.image import ALL_BROKERS, MetadataImage, ResourceType
 
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
