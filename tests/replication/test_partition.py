@@ -19,7 +19,7 @@ class Told:
 
 
 def led(*, durable: int = 0, end: int = 10) -> tuple[Partition, Any]:
-    log = SimpleNamespace(durable_offset=durable, end_offset=end)
+    log = SimpleNamespace(start_offset=0, durable_offset=durable, end_offset=end)
     return Partition(topic="t", topic_id=b"t" * 16, index=0, leader_epoch=1, log=cast(Any, log)), log
 
 

@@ -22,6 +22,10 @@ class ReplicationConfig:
         10 * MIB, at_least=KIB, at_most=INT32_MAX, kafka=("replica.fetch.response.max.bytes",)
     )
     """What a follower asks for of all partitions at a time."""
+    high_watermark_checkpoint_interval_ms: int = setting(
+        5 * SECOND_MS, at_least=1, at_most=INT32_MAX, kafka=("replica.high.watermark.checkpoint.interval.ms",)
+    )
+    """How often is written down how far each partition is known to be committed."""
 
     def __post_init__(self) -> None:
         check_limits(self, "replication.")

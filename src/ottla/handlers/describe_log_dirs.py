@@ -1,8 +1,9 @@
 """DescribeLogDirs: how much of the disk each partition takes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ottla.handlers.registry import handles
+from ottla.metadata.image import TopicImage
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -32,12 +33,18 @@ def _asked(request: DescribeLogDirsRequest, ctx: RequestContext) -> Iterator[tup
     topics = ctx.image.topics
     if request.topics is None:
         for name, topic in sorted(topics.items()):
-            yield name, sorted(topic.partitions)
+            yield name, _here(topic, sorted(topic.partitions), ctx)
         return
     for wanted in request.topics:
         known = topics.get(wanted.topic)
         if known is not None:
-            yield wanted.topic, [index for index in wanted.partitions if index in known.partitions]
+            yield wanted.topic, _here(known, wanted.partitions, ctx)
+
+
+def _here(topic: TopicImage, indexes: Sequence[int], ctx: RequestContext) -> list[int]:
+    """Those of which this node has a replica."""
+    node_id, partitions = ctx.config.node_id, topic.partitions
+    return [index for index in indexes if index in partitions and node_id in partitions[index].replicas]
 
 
 def _sizes(name: str, indexes: list[int], ctx: RequestContext) -> DescribeLogDirsTopic:

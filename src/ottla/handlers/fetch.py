@@ -14,7 +14,10 @@ from ottla.services import Deferred, Quotas, RequestContext
 @handles(FetchRequest)
 def fetch(request: FetchRequest, ctx: RequestContext) -> FetchResponse | Deferred[FetchResponse]:
     services = ctx.services
+    replica_id, replica_epoch = request.replica_state.replica_id, request.replica_state.replica_epoch
     try:
+        if replica_id >= 0:
+            return services.replica_fetches.fetch(request, replica_id, replica_epoch)
         answer = services.fetcher.fetch(request, ctx.api_version, ctx.now_ms)
     except BrokerError as error:
         return FetchResponse(error_code=error.code)

@@ -20,6 +20,8 @@ LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 READ_COMMITTED = 1
 UNKNOWN = -1
+MAY_WAIT_FROM = 5
+"""Clients of these versions know that a new leader may not know yet how far its predecessor had committed."""
 
 
 @handles(ListOffsetsRequest)
@@ -43,6 +45,10 @@ def _answer(
     try:
         partition = ctx.services.partitions.get(topic, index)
         partition.check_epoch(wanted.current_leader_epoch)
+        if wanted.timestamp == LATEST and not partition.is_settled:
+            raise BrokerError(
+                ErrorCode.OFFSET_NOT_AVAILABLE if ctx.api_version >= MAY_WAIT_FROM else ErrorCode.LEADER_NOT_AVAILABLE
+            )
         timestamp_ms, offset, leader_epoch = find_offset(partition, wanted.timestamp, read_committed)
     except BrokerError as error:
         return ListOffsetsPartitionResponse(

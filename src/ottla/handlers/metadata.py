@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from ottla.errors import ErrorCode
 from ottla.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, if_asked
 from ottla.handlers.registry import handles
 from ottla.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.metadata.topic_names import is_valid_topic_name
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -21,7 +21,7 @@ from ottla.protocol.messages.metadata import (
 from ottla.services import Deferred, RequestContext, Services
 from ottla.types import NO_TOPIC_ID
 
-BROKER_DEFAULT = -1
+NOTHING_REFUSED: Mapping[str, int] = MappingProxyType({})
 EMPTY_MEANS_ALL_UNTIL = 0
 
 
@@ -32,10 +32,7 @@ def metadata(request: MetadataRequest, ctx: RequestContext) -> MetadataResponse 
     missing = [] if everything else list(_to_create(request, ctx))
     if not missing:
         return _response(request, services, everything=everything)
-    created = ctx.controller.call(
-        lambda controller, _token, _now_ms: controller.create_topics(_creation(missing), automatic=True)
-    )
-    return created.then(lambda results: _response(request, services, created=results))
+    return services.new_topics.ensure(missing).then(lambda refused: _response(request, services, refused=refused))
 
 
 def _to_create(request: MetadataRequest, ctx: RequestContext) -> Iterator[str]:
@@ -47,26 +44,17 @@ def _to_create(request: MetadataRequest, ctx: RequestContext) -> Iterator[str]:
             yield topic.name
 
 
-def _creation(names: list[str]) -> CreateTopicsRequest:
-    return CreateTopicsRequest(
-        topics=[
-            CreatableTopic(name=name, num_partitions=BROKER_DEFAULT, replication_factor=BROKER_DEFAULT)
-            for name in names
-        ]
-    )
-
-
 def _response(
     request: MetadataRequest,
     services: Services,
     *,
     everything: bool = False,
-    created: CreateTopicsResponse | None = None,
+    refused: Mapping[str, int] = NOTHING_REFUSED,
 ) -> MetadataResponse:
     image = services.image
-    refused = {result.name: result.error_code for result in created.topics} if created is not None else {}
     if everything:
-        topics = [_topic(topic, request) for topic in image.topics.values()]
+        alive = image.alive_brokers
+        topics = [_topic(topic, request, alive) for topic in image.topics.values()]
     else:
         topics = [_asked_topic(wanted, request, services, refused) for wanted in request.topics or ()]
     return MetadataResponse(
@@ -88,40 +76,44 @@ def _response(
 
 
 def _asked_topic(
-    wanted: MetadataRequestTopic, request: MetadataRequest, services: Services, refused: dict[str, int]
+    wanted: MetadataRequestTopic, request: MetadataRequest, services: Services, refused: Mapping[str, int]
 ) -> MetadataResponseTopic:
     image = services.image
     if wanted.topic_id != NO_TOPIC_ID:
         topic = image.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=wanted.topic_id, name=None)
-        return _topic(topic, request)
+        return _topic(topic, request, image.alive_brokers)
     name = wanted.name or ""
     topic = image.topics.get(name)
     if topic is not None:
-        return _topic(topic, request)
-    code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _topic(topic, request, image.alive_brokers)
+    code = refused.get(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_topic_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(error_code=code, name=name)
 
 
-def _topic(topic: TopicImage, request: MetadataRequest) -> MetadataResponseTopic:
+def _topic(topic: TopicImage, request: MetadataRequest, alive: frozenset[int]) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(index, partition) for index, partition in topic.partitions.items()],
+        partitions=[_partition(index, partition, alive) for index, partition in topic.partitions.items()],
         topic_authorized_operations=if_asked(TOPIC_OPERATIONS, request.include_topic_authorized_operations),
     )
 
 
-def _partition(index: int, partition: PartitionImage) -> MetadataResponsePartition:
+def _partition(index: int, partition: PartitionImage, alive: frozenset[int]) -> MetadataResponsePartition:
+    has_leader = partition.leader in alive
     return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=partition.leader if has_leader else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
+        offline_replicas=()
+        if alive.issuperset(partition.replicas)
+        else [node for node in partition.replicas if node not in alive],
     )

@@ -72,6 +72,11 @@ class BrokerImage:
     log_dirs: tuple[bytes, ...] = ()
 
     @property
+    def client_endpoint(self) -> Endpoint:
+        """Where clients reach it, and other brokers with what clients may ask too: it is registered first."""
+        return self.endpoints[0]
+
+    @property
     def is_active(self) -> bool:
         """Whether new replicas and leaders may be put here."""
         return not self.fenced and not self.in_controlled_shutdown
@@ -131,6 +136,11 @@ class MetadataImage:
     def config_of(self, type_: int, name: str) -> Mapping[str, str]:
         """What has been set for a resource while the cluster ran."""
         return self.configs.get(ConfigResource(type_, name), _NOTHING)
+
+    @property
+    def alive_brokers(self) -> frozenset[int]:
+        """Those that are not fenced."""
+        return frozenset(broker.broker_id for broker in self.brokers.values() if not broker.fenced)
 
     def partition(self, topic: str, index: int) -> PartitionImage | None:
         found = self.topics.get(topic)

@@ -6,7 +6,7 @@ only when that is enough or its time is up. A node with ten thousand waiting rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
@@ -15,23 +15,31 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from ottla.replication.fetch_sessions import FetchPlan, FetchSessions, Wanted
+from ottla.replication.partition import Partition
+from ottla.replication.preferred import NO_PREFERENCE, preferred_replica
 from ottla.runtime.timers import Deadline, Timers
 from ottla.services import Deferred
 
 if TYPE_CHECKING:
     from ottla.config import FetchConfig
-    from ottla.replication.partition import Partition
+    from ottla.metadata.image import MetadataImage
+    from ottla.replication.readable import Readable
     from ottla.runtime.partitions import Partitions
     from ottla.storage.log import Log
 
-Found: TypeAlias = "tuple[Wanted, Partition | None, PartitionData]"
+Found: TypeAlias = "tuple[Wanted, Readable | None, PartitionData]"
 """What is wanted of a partition, the partition if there is one, and what the answer will say of it."""
 
 READ_COMMITTED = 1
+FROM_FOLLOWERS_FROM = 11
 BY_TOPIC_ID_FROM = 13
+MOVED = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
+"""Refusals with which the client is told who leads."""
 SCARCE_BYTES = 64 * 1024
 """What a fetch may still read while slow readers hold the memory that is there for answers."""
 
@@ -41,12 +49,14 @@ class Fetcher:
         self,
         *,
         partitions: Partitions,
+        image: Callable[[], MetadataImage],
         timers: Timers,
         config: FetchConfig,
         new_session_id: Callable[[], int],
         unsent_bytes: Callable[[], int],
     ) -> None:
         self._partitions = partitions
+        self._image = image
         self._timers = timers
         self._config = config
         self._unsent_bytes = unsent_bytes
@@ -56,7 +66,7 @@ class Fetcher:
 
     def fetch(self, request: FetchRequest, api_version: int, now_ms: int) -> FetchResponse | Deferred[FetchResponse]:
         plan = self.sessions.plan(request, now_ms)
-        fetch = Fetch(self, request, plan, by_id=api_version >= BY_TOPIC_ID_FROM)
+        fetch = Fetch(self, request, plan, api_version)
         fetch.read()
         if fetch.failed or fetch.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not fetch.found:
             return fetch.answer()
@@ -67,20 +77,51 @@ class Fetcher:
         spare = self._config.unsent_bytes_max - self._unsent_bytes()
         return min(asked_bytes, self._config.fetch_max_bytes, max(SCARCE_BYTES, spare))
 
-    def partition(self, wanted: Wanted, by_id: bool) -> Partition:
-        if by_id:
-            return self._partitions.get_by_id(wanted.topic_id, wanted.index)
-        return self._partitions.get(wanted.topic, wanted.index)
+    def partition(self, wanted: Wanted, api_version: int) -> Readable:
+        """Led here; or followed, for readers that know that they may be sent to a follower."""
+        partitions = self._partitions
+        if api_version >= BY_TOPIC_ID_FROM:
+            return partitions.readable_by_id(wanted.topic_id, wanted.index)
+        if api_version >= FROM_FOLLOWERS_FROM:
+            return partitions.readable(wanted.topic, wanted.index)
+        return partitions.get(wanted.topic, wanted.index)
+
+    def rack_of(self, broker_id: int) -> str | None:
+        """None if it can't be read from now."""
+        broker = self._image().brokers.get(broker_id)
+        return None if broker is None or broker.fenced else broker.rack
+
+    def leader_of(self, wanted: Wanted) -> LeaderIdAndEpoch:
+        image = self._image()
+        topic = image.topics.get(wanted.topic) if wanted.topic else image.topics_by_id.get(wanted.topic_id)
+        partition = None if topic is None else topic.partitions.get(wanted.index)
+        if partition is None:
+            return LeaderIdAndEpoch()
+        return LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
+
+    def endpoints(self, broker_ids: Iterable[int]) -> list[NodeEndpoint]:
+        brokers = self._image().brokers
+        known = (brokers[broker_id] for broker_id in broker_ids if broker_id in brokers)
+        return [
+            NodeEndpoint(
+                node_id=broker.broker_id,
+                host=broker.client_endpoint.host,
+                port=broker.client_endpoint.port,
+                rack=broker.rack,
+            )
+            for broker in known
+        ]
 
 
 class Fetch:
     """One request, from the partitions it names to its answer."""
 
     __slots__ = (
-        "_by_id",
+        "_api_version",
         "_fetcher",
         "_left_bytes",
         "_plan",
+        "_rack",
         "_read_committed",
         "failed",
         "found",
@@ -88,10 +129,11 @@ class Fetch:
         "size_bytes",
     )
 
-    def __init__(self, fetcher: Fetcher, request: FetchRequest, plan: FetchPlan, *, by_id: bool) -> None:
+    def __init__(self, fetcher: Fetcher, request: FetchRequest, plan: FetchPlan, api_version: int) -> None:
         self._fetcher = fetcher
         self._plan = plan
-        self._by_id = by_id
+        self._api_version = api_version
+        self._rack = request.rack_id
         self._read_committed = request.isolation_level == READ_COMMITTED
         self.request = request
         self.found: list[Found] = []
@@ -104,7 +146,7 @@ class Fetch:
         self._left_bytes = self._fetcher.budget(self.request.max_bytes)
         self.found = [self._try(wanted) for wanted in self._plan.wanted]
 
-    def read_again(self, partitions: Collection[Partition]) -> None:
+    def read_again(self, partitions: Collection[Readable]) -> None:
         """Read what has become readable: of the others there is nothing new."""
         for at, (wanted, partition, _) in enumerate(self.found):
             if partition in partitions:
@@ -113,21 +155,29 @@ class Fetch:
     def _try(self, wanted: Wanted) -> Found:
         partition = None
         try:
-            partition = self._fetcher.partition(wanted, self._by_id)
+            partition = self._fetcher.partition(wanted, self._api_version)
             return wanted, partition, self._read_one(wanted, partition)
         except BrokerError as error:
             code = error.code
         except CorruptBatchError:
             code = ErrorCode.CORRUPT_MESSAGE
         self.failed = True
-        return wanted, partition, _refused(wanted.index, code)
+        leader = self._fetcher.leader_of(wanted) if code in MOVED else None
+        return wanted, partition, _refused(wanted.index, code, leader)
 
-    def _read_one(self, wanted: Wanted, partition: Partition) -> PartitionData:
+    def _read_one(self, wanted: Wanted, partition: Readable) -> PartitionData:
         partition.check_epoch(wanted.current_leader_epoch)
         log, offset, high_watermark = partition.log, wanted.fetch_offset, partition.high_watermark
         stable = log.stable_offset(high_watermark)
         if not log.start_offset <= offset <= log.end_offset:
+            if offset > log.end_offset and not partition.is_led_here:
+                raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE)  # the leader may have it
             raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if self._rack and isinstance(partition, Partition) and partition.followers:
+            preferred = preferred_replica(partition, self._rack, offset, self._fetcher.rack_of)
+            if preferred != NO_PREFERENCE:
+                self.failed = True  # nothing to wait for here
+                return _read_elsewhere(wanted.index, partition, preferred)
         upto = stable if self._read_committed else high_watermark
         records = b""
         if offset < upto and (self._left_bytes > 0 or not self.size_bytes):
@@ -156,6 +206,7 @@ class Fetch:
 
     def answer(self) -> FetchResponse:
         found = self.found
+        leaders = {data.current_leader.leader_id for *_, data in found if data.error_code} if self.failed else ()
         session = self._plan.session
         if session is not None:
             found = _news(found, all_of_them=not self._plan.incremental)
@@ -169,6 +220,7 @@ class Fetch:
                 FetchableTopicResponse(topic=topic, topic_id=topic_id, partitions=partitions)
                 for (topic, topic_id), partitions in topics.items()
             ],
+            node_endpoints=self._fetcher.endpoints(leaders) if leaders else (),
         )
 
 
@@ -182,19 +234,19 @@ class Waiting:
         self.deferred.on_abandon = self._leave
         self._fetch = fetch
         self._missing_bytes = fetch.request.min_bytes - fetch.size_bytes
-        self._woken: set[Partition] = set()
+        self._woken: set[Readable] = set()
         for _, partition, _ in fetch.found:
             if partition is not None:
                 partition.waiters[self] = None
         self._deadline: Deadline = timers.after_ms(fetch.request.max_wait_ms, self._finish)
 
-    def more(self, partition: Partition, size_bytes: int) -> None:
+    def more(self, partition: Readable, size_bytes: int) -> None:
         self._woken.add(partition)
         self._missing_bytes -= size_bytes
         if self._missing_bytes <= 0:
             self._finish()
 
-    def gone(self, partition: Partition) -> None:
+    def gone(self, partition: Readable) -> None:
         self._woken.add(partition)
         self._finish()
 
@@ -212,13 +264,25 @@ class Waiting:
                 partition.waiters.pop(self, None)
 
 
-def _refused(index: int, code: ErrorCode) -> PartitionData:
+def _refused(index: int, code: ErrorCode, leader: LeaderIdAndEpoch | None) -> PartitionData:
     return PartitionData(
         partition_index=index,
         error_code=code,
         high_watermark=-1,
         last_stable_offset=-1,
         log_start_offset=-1,
+        current_leader=leader or LeaderIdAndEpoch(),
+        records=b"",
+    )
+
+
+def _read_elsewhere(index: int, partition: Partition, replica_id: int) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log.start_offset,
+        preferred_read_replica=replica_id,
         records=b"",
     )
 
@@ -231,6 +295,7 @@ def _news(found: list[Found], *, all_of_them: bool) -> list[Found]:
             all_of_them
             or data.records
             or data.error_code
+            or data.preferred_read_replica != NO_PREFERENCE
             or data.high_watermark != wanted.told_high_watermark
             or data.log_start_offset != wanted.told_log_start_offset
         ):

@@ -23,4 +23,4 @@ class NodeLogDirs:
         return stats.f_bavail * stats.f_frsize
 
     def size_bytes(self, topic: str, index: int) -> int:
-        return self._partitions.get(topic, index).log.size_bytes
+        return self._partitions.log_of(topic, index).size_bytes

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.errors import CorruptLogError
 from ottla.storage.journal import Resume
 from ottla.storage.pending import ReplaceFile
-from ottla.types import topic_id_text
+from ottla.types import TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
     from ottla.ports import Disk
-    from ottla.types import TopicId, TopicPartition
+    from ottla.types import TopicId
 
 LOG_OFFSETS = "log-offsets-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -108,7 +108,29 @@ class LogOffsetsFile:
 
 
 def write_kafka_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    _replace(disk, path, _lines([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]))
+    offsets_file(disk, path, offsets).sync()
+    disk.sync_directory("")
+
+
+def offsets_file(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> ReplaceFile:
+    """A file of offsets by topic and partition, as Kafka has them."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    return ReplaceFile(disk, path, _lines(lines))
+
+
+def read_kafka_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """Nothing if there is no such file. CorruptLogError if it is not one of offsets."""
+    try:
+        lines = _read(disk, path).decode("ascii", "replace").splitlines()
+    except FileNotFoundError:
+        return {}
+    try:
+        if lines[0] != _VERSION or int(lines[1]) != len(lines) - 2:
+            raise ValueError
+        rows = [line.split(" ") for line in lines[2:]]
+        return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows}
+    except (ValueError, IndexError):
+        raise CorruptLogError(f"{path} is not a checkpoint file") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -193,6 +193,11 @@ class LogAppends(LogState):
         if origin is Origin.CLIENT and timestamp_ms != _NO_TIMESTAMP:
             raise out_of_time(timestamp_ms, now_ms, self._config)
 
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """A leader begins to write here: what follows is of its epoch, and its followers are told so."""
+        if self.leader_epochs.latest < leader_epoch:
+            self._assign_epoch(leader_epoch, self.end_offset)
+
     def _assign_epoch(self, leader_epoch: int, offset: int) -> None:
         self.leader_epochs.assign(leader_epoch, offset)
         self._last_epoch = leader_epoch

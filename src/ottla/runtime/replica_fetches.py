@@ -1,0 +1,154 @@
+"""Fetches of followers, answered by the leader: when there is something to tell, and not before.
+
+New records are told as soon as a commit has made them durable, to every follower that waits, in one answer for all
+partitions of that commit. A high watermark that has moved can wait a few milliseconds: mostly the next records bring it
+along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.errors import BrokerError, ErrorCode
+from ottla.protocol.messages.fetch import FetchResponse
+from ottla.replication.fetch_sessions import EPOCH_MAX, FINAL_EPOCH, INITIAL_EPOCH
+from ottla.replication.replica_sessions import Find, OnCaughtUp, ReplicaSession
+from ottla.services import Deferred
+
+if TYPE_CHECKING:
+    from ottla.ports import Clock
+    from ottla.protocol.messages.fetch import FetchRequest
+    from ottla.runtime.timers import Deadline, Timers
+
+NEWS_MS = 10
+"""How long a follower is not told of a high watermark, in case that records come."""
+
+
+class ReplicaFetches:
+    def __init__(
+        self,
+        *,
+        find: Find,
+        on_caught_up: OnCaughtUp,
+        clock: Clock,
+        timers: Timers,
+        new_session_id: Callable[[], int],
+    ) -> None:
+        self._find = find
+        self._on_caught_up = on_caught_up
+        self._clock = clock
+        self._timers = timers
+        self._new_session_id = new_session_id
+        self._sessions: dict[int, ReplicaSession] = {}
+        """By node id: a follower has one."""
+        self._waiting: dict[ReplicaSession, Waiting] = {}
+        self._urgent: dict[ReplicaSession, None] = {}
+        self._news: dict[ReplicaSession, None] = {}
+        self._soon: Deadline | None = None
+
+    def fetch(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> Deferred[FetchResponse]:
+        """Raises FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH: the follower then starts a new session."""
+        session, is_new = self._session(request, replica_id, replica_epoch)
+        waiting = self._waiting.get(session)
+        if waiting is not None:
+            waiting.finish()  # whoever sends the next fetch does not want to wait for the last one
+        session.hear(request, self._find, self._on_caught_up, self._clock.monotonic_ms())
+        waiting = self._waiting[session] = Waiting(self, session, request.max_bytes)
+        if session.is_urgent or is_new or request.max_wait_ms <= 0:
+            waiting.finish()
+        else:
+            waiting.deadline = self._timers.after_ms(request.max_wait_ms, waiting.finish)
+        return waiting.deferred
+
+    def flush(self) -> None:
+        """A commit is done, or the metadata has changed: answer those who wait for what it brought."""
+        if self._urgent:
+            urgent, self._urgent = self._urgent, {}
+            for session in urgent:
+                waiting = self._waiting.get(session)
+                if waiting is not None and session.is_urgent:
+                    waiting.finish()
+
+    def _session(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> tuple[ReplicaSession, bool]:
+        session = self._sessions.get(replica_id)
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if session is not None:
+                self._end(session)
+            session = self._sessions[replica_id] = ReplicaSession(
+                self._new_session_id(),
+                replica_id,
+                replica_epoch,
+                on_urgent=self._note_urgent,
+                on_news=self._note_news,
+            )
+            return session, True
+        if session is None or session.id != request.session_id or session.replica_epoch != replica_epoch:
+            raise BrokerError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.epoch:
+            raise BrokerError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
+        return session, False
+
+    def _end(self, session: ReplicaSession) -> None:
+        waiting = self._waiting.get(session)
+        if waiting is not None:
+            waiting.finish()
+        session.close()
+        self._news.pop(session, None)
+
+    def _note_urgent(self, session: ReplicaSession) -> None:
+        self._urgent[session] = None
+
+    def _note_news(self, session: ReplicaSession) -> None:
+        self._news[session] = None
+        if self._soon is None:
+            self._soon = self._timers.after_ms(NEWS_MS, self._tell_news)
+
+    def _tell_news(self) -> None:
+        self._soon = None
+        sessions, self._news = self._news, {}
+        for session in sessions:
+            waiting = self._waiting.get(session)
+            if waiting is not None and session.news:
+                waiting.finish()
+
+    def answer(self, session: ReplicaSession, max_bytes: int) -> FetchResponse:
+        self._waiting.pop(session, None)
+        self._news.pop(session, None)
+        return FetchResponse(
+            session_id=session.id,
+            responses=session.answer(max_bytes, self._find, self._clock.monotonic_ms()),
+        )
+
+    def left(self, session: ReplicaSession, waiting: Waiting) -> None:
+        """Nobody waits for this answer any more."""
+        if self._waiting.get(session) is waiting:
+            del self._waiting[session]
+
+
+class Waiting:
+    """A follower's fetch that waits for news, or for its time to be up."""
+
+    __slots__ = ("_fetches", "_max_bytes", "_session", "deadline", "deferred")
+
+    def __init__(self, fetches: ReplicaFetches, session: ReplicaSession, max_bytes: int) -> None:
+        self.deferred: Deferred[FetchResponse] = Deferred()
+        self.deferred.on_abandon = self._abandoned
+        self.deadline: Deadline | None = None
+        self._fetches = fetches
+        self._session = session
+        self._max_bytes = max_bytes
+
+    def finish(self) -> None:
+        if not self.deferred.done:
+            self._cancel()
+            self.deferred.complete(self._fetches.answer(self._session, self._max_bytes))
+
+    def _abandoned(self) -> None:
+        self._cancel()
+        self._fetches.left(self._session, self)
+
+    def _cancel(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
