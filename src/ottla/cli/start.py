@@ -10,6 +10,7 @@ import click
 
 from ottla.cli.options import PAIR
 from ottla.config import load_config
+from ottla.config.seeds import CLUSTER_PORT_DEFAULT
 from ottla.observability.logs import configure_logging
 
 
@@ -18,6 +19,16 @@ from ottla.observability.logs import configure_logging
 @click.option("--port", metavar="PORT", help="TCP port for the Kafka protocol (9092); 0 takes a free one.")
 @click.option("--address", metavar="HOST", help="Where to listen (127.0.0.1); 0.0.0.0 for every interface.")
 @click.option("--advertised-address", metavar="HOST", help="The host that clients are told to connect to.")
+@click.option(
+    "--cluster-port",
+    metavar="PORT",
+    help="TCP and UDP port for other nodes (7946 if it is free); 0 takes a free one, none takes no part.",
+)
+@click.option(
+    "--seeds",
+    metavar="HOST:PORT,…",
+    help="Cluster addresses of nodes to join. Nodes first started with the same seeds found a cluster together.",
+)
 @click.option("--data-dir", metavar="DIR", help="Everything the node keeps (./data).")
 @click.option("--config", metavar="FILE", envvar="OTTLA_CONFIG", help="YAML file; config/broker.yaml explains it all.")
 @click.option("--segment-size", metavar="SIZE", help="A segment file is closed at this size (1GiB).")
@@ -37,7 +48,7 @@ def command(config: str | None, settings: tuple[tuple[str, str], ...], **flags: 
     configure_logging(level=broker_config.logging.level, log_format=broker_config.logging.format)
     from ottla.runtime.main import run  # only now: a setting that is wrong is told before anything is loaded
 
-    run(broker_config)
+    run(broker_config, cluster_port_if_free=CLUSTER_PORT_DEFAULT if flags["cluster_port"] is None else None)
 
 
 def _overrides(flags: dict[str, str | None], settings: tuple[tuple[str, str], ...]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from ottla.config.broker import BrokerConfig
+from ottla.config.membership import ALIASES as GOSSIP_ALIASES
 from ottla.config.settings import walk
 from ottla.config.units import unit_of
 from ottla.errors import ConfigError
@@ -56,6 +57,7 @@ LEGACY = {
     "durability": Target(path="journal.durability", unit=None),
     "log_level": Target(path="logging.level", unit=None),
     "log_format": Target(path="logging.format", unit=None),
+    **{alias: Target(path=f"gossip.{name}", unit=unit_of(name)) for alias, name in GOSSIP_ALIASES.items()},
 }
 """Names that are neither a path nor Kafka's own."""
 

@@ -63,9 +63,12 @@ class Connection(asyncio.BufferedProtocol):
         "_routes",
         "_server",
         "_transport",
+        "bytes_in",
+        "bytes_out",
         "context",
         "held",
         "line",
+        "requests",
         "silent_since",
         "unsent_bytes",
         "was_read",
@@ -88,6 +91,8 @@ class Connection(asyncio.BufferedProtocol):
         self.was_read = True
         """Set by every read; whoever looks for silent connections unsets it."""
         self.silent_since = 0.0
+        self.bytes_in = self.bytes_out = self.requests = 0
+        """What it has carried so far."""
         self.unsent_bytes = 0
         """What was written and not taken, counted while the client is slow."""
 
@@ -135,6 +140,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.was_read = True
+        self.bytes_in += nbytes
         self._filled += nbytes
         try:
             if self._own is None:
@@ -214,6 +220,7 @@ class Connection(asyncio.BufferedProtocol):
             route = self._route(api_key, api_version, correlation_id)
             if route is None:
                 return
+        self.requests += 1
         context = self.context
         body_at = CLIENT_ID_AT
         if client_id_size > 0:
@@ -294,6 +301,7 @@ class Connection(asyncio.BufferedProtocol):
         out: list[Chunk] = [b""]
         route.encode(answer, out)
         size = sum(map(len, out))
+        self.bytes_out += size
         if route.flexible_response:
             out[0] = FLEXIBLE_RESPONSE_HEADER.pack(size + 5, correlation_id, 0)
         else:

@@ -15,21 +15,38 @@ from ottla.runtime.node import Node
 log = logging.getLogger(__name__)
 
 
-def run(config: BrokerConfig) -> None:
+def run(config: BrokerConfig, *, cluster_port_if_free: int | None = None) -> None:
     """Serve until SIGTERM or SIGINT. Raises what kept the node from starting, or from stopping cleanly."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config))
+        runner.run(_serve(config, cluster_port_if_free))
 
 
-async def _serve(config: BrokerConfig) -> None:
+async def _serve(config: BrokerConfig, cluster_port_if_free: int | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    node = Node(config, loop=loop)
-    await node.start()
+    node = Node(config, loop=loop, cluster_port_if_free=cluster_port_if_free)
+    if not await _start(node, stop):
+        return
     keep_buffers_at_hand()
     quiet_collector()
     await stop.wait()
     log.info("stopping")
     await node.stop()
+
+
+async def _start(node: Node, stop: asyncio.Event) -> bool:
+    """A node that waits for others may be told to stop before it has started: then this is false."""
+    starting = asyncio.ensure_future(node.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        log.info("stopping before the node has started")
+        starting.cancel()
+        await asyncio.wait((starting,))
+    if starting.cancelled():
+        return False
+    starting.result()
+    return True

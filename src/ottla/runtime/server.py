@@ -6,7 +6,8 @@ import asyncio
 import errno
 import logging
 import os
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from ottla.config import NetworkConfig
 from ottla.errors import ErrorCode, PortTakenError
@@ -20,6 +21,22 @@ from ottla.runtime.timers import Timers
 log = logging.getLogger(__name__)
 
 LISTEN_BACKLOG = 1024
+
+
+class Traffic(NamedTuple):
+    """What connections have carried since the node was started."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    requests: int = 0
+
+    def with_that_of(self, connections: Iterable[Connection]) -> Traffic:
+        bytes_in, bytes_out, requests = self
+        for connection in connections:
+            bytes_in += connection.bytes_in
+            bytes_out += connection.bytes_out
+            requests += connection.requests
+        return Traffic(bytes_in, bytes_out, requests)
 
 
 class Server:
@@ -47,6 +64,7 @@ class Server:
         self.unsent_bytes = 0
         """Answers that slow clients have not taken yet, over all connections."""
         self.protocol_errors = 0
+        self._traffic_of_closed = Traffic()
         self._listener: asyncio.Server | None = None
 
     async def bind(self, address: str, port: int) -> int:
@@ -75,7 +93,13 @@ class Server:
     def closed(self, connection: Connection) -> None:
         self.unsent_bytes -= connection.unsent_bytes
         connection.unsent_bytes = 0
-        self.connections.pop(connection, None)
+        if connection in self.connections:
+            del self.connections[connection]
+            self._traffic_of_closed = self._traffic_of_closed.with_that_of([connection])
+
+    def traffic(self) -> Traffic:
+        """Connections count by themselves, since a request has no time for more; it is put together when asked for."""
+        return self._traffic_of_closed.with_that_of(self.connections)
 
     def unsupported_api_versions(self) -> Response:
         key = ApiVersionsRequest.api_key
