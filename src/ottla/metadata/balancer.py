@@ -49,7 +49,7 @@ from ottla.metadata import reassignments
 from ottla.metadata.balancer_leaders import LeaderMove, Loads, PartitionKey, back_to_preferred, by_load
 from ottla.metadata.balancer_plan import Move, Scope, plan_moves
 from ottla.metadata.image import MetadataImage, ResourceType
-from ottla.metadata.internal_topics import CONSUMER_OFFSETS
+from ottla.metadata.internal_topics import INTERNAL_TOPICS, needed_topic
 from ottla.metadata.placement import PLACEMENT, placement_of
 from ottla.metadata.records import MetadataRecord
 from ottla.protocol.messages.metadata_records import ConfigRecord
@@ -183,8 +183,10 @@ class Balancer:
 
     def _replication_factors(self) -> Mapping[str, int]:
         """The cluster's own topics have as many replicas as they should, as far as there are brokers for that."""
-        wanted = {CONSUMER_OFFSETS: self._config.groups.offsets_topic_replication_factor}
-        return wanted if self._config.cluster.auto_rebalance_enable else {}
+        if not self._config.cluster.auto_rebalance_enable:
+            return {}
+        needed = (needed_topic(name, self._config) for name in sorted(INTERNAL_TOPICS))
+        return {topic.name: topic.replication_factor for topic in needed if topic is not None}
 
     def _within_bytes(self, moves: Collection[Move], reassigning: Collection[PartitionKey]) -> Iterator[Move]:
         """As many as may be on their way at once; one in any case."""

@@ -46,6 +46,7 @@ from ottla.runtime.hints import Hints
 from ottla.runtime.identity import Identity
 from ottla.runtime.lifecycle import Introduction, Lifecycle
 from ottla.runtime.load import LoadMeter
+from ottla.runtime.load_figures import LoadFigures
 from ottla.runtime.local import LocalDoor
 from ottla.runtime.log_dirs import NodeLogDirs
 from ottla.runtime.marker_sending import MarkerSender
@@ -266,6 +267,14 @@ class Node:
             ),
         )
         Hints(self._metadata, gossip)
+        LoadFigures(
+            metadata=self._metadata,
+            gossip=gossip,
+            client=self.broker_client,
+            config=self.config.cluster,
+            clock=self.clock,
+            timers=self._timers,
+        )
         quorum = self._metadata.quorum
         gossip.on_change(lambda _event: quorum.set_contacts(gossip.live()))
         quorum.transport = door.peers
