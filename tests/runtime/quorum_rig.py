@@ -98,8 +98,9 @@ class Member:
         self.logs.close()
 
     async def kill(self) -> None:
-        """Without a word: what its disk has not synced is gone."""
+        """Without a word: what its disk has not synced is gone, and callers lose their connection."""
         await self._end()
+        self.metadata.on_refused(BrokerError(ErrorCode.NETWORK_EXCEPTION))
         self.disk = self.disk.crash()
 
     async def _end(self) -> None:
