@@ -59,7 +59,8 @@ class NodeRig:
         self, topic: str, batch: bytes | None, partition: int = 0, acks: int = -1
     ) -> "asyncio.Future[ProduceResponse]":
         data = PartitionProduceData(index=partition, records=batch)
-        request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+        topics = [TopicProduceData(name=topic, partition_data=[data])]
+        request = ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=topics)
         return self.ask(request, BY_NAME)
 
     async def produce(self, topic: str, *values: bytes, partition: int = 0, **batch: Any) -> Any:

@@ -1,0 +1,130 @@
+"""Copies of partitions on several nodes, over real sockets."""
+
+from ottla.errors import ErrorCode
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.records import iter_batches, read_records
+from tests.cluster_rig import ClusterRig, with_cluster
+from tests.node_rig import NodeRig, values_of
+
+LATEST = -1
+
+
+def log_values(rig: NodeRig, topic: str, index: int = 0) -> list[bytes | None]:
+    log = rig.node.partitions.log_of(topic, index)
+    data = log.read(log.start_offset, 1 << 24, upto_offset=log.end_offset, min_one_batch=True)
+    return [record.value for batch in iter_batches(data) for record in read_records(batch.data)]
+
+
+async def latest(rig: NodeRig, topic: str, index: int = 0) -> int:
+    asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST)])
+    answer = await rig.ask(ListOffsetsRequest(replica_id=-1, topics=[asked]))
+    offset: int = answer.topics[0].partitions[0].offset
+    return offset
+
+
+def test_what_was_acknowledged_is_on_all_nodes_and_survives_the_leader() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t", min_insync_replicas="2")
+        sent = [b"%d" % number for number in range(50)]
+        for value in sent:
+            assert (await cluster.leader("t").produce("t", value)).error_code == ErrorCode.NONE
+        assert [log_values(rig, "t") for rig in cluster.nodes.values()] == [sent] * 3
+
+        dead = cluster.partition("t").leader
+        await cluster.kill(dead)
+        await cluster.until(lambda: cluster.partition("t").leader not in (dead, -1))
+        answer = await cluster.leader("t").produce("t", b"after")
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 50)
+
+        await cluster.start_node(dead)
+        await cluster.until(lambda: dead in cluster.partition("t").isr)
+        assert log_values(cluster.nodes[dead], "t") == [*sent, b"after"]
+
+    with_cluster(scenario)
+
+
+def test_under_the_minimum_in_sync_acks_all_is_refused() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t", min_insync_replicas="3")
+        assert (await cluster.leader("t").produce("t", b"a")).error_code == ErrorCode.NONE
+        dead = next(node_id for node_id in cluster.nodes if node_id != cluster.partition("t").leader)
+        await cluster.kill(dead)
+        await cluster.until(lambda: len(cluster.leader("t").node.partitions.get("t", 0).isr) == 2)
+        assert (await cluster.leader("t").produce("t", b"b")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+    with_cluster(scenario)
+
+
+def test_a_node_that_does_not_lead_says_who_does() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        leader = cluster.partition("t").leader
+        other = next(rig for node_id, rig in cluster.nodes.items() if node_id != leader)
+        answer = await other.produce("t", b"a")
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (leader, 0)
+        assert await latest(other, "t") == -1
+
+    with_cluster(scenario)
+
+
+def test_the_metadata_names_leaders_replicas_and_those_that_are_away() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        dead = next(node_id for node_id in cluster.nodes if node_id != cluster.partition("t").leader)
+        await cluster.kill(dead)
+        await cluster.until(lambda: dead not in cluster.partition("t").isr)
+        await cluster.until(lambda: dead not in cluster.leader("t").node.image.alive_brokers)
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        told = (await cluster.leader("t").ask(asked)).topics[0].partitions[0]
+        assert told.error_code == ErrorCode.NONE
+        assert told.leader_id == cluster.partition("t").leader
+        assert sorted(told.replica_nodes) == [1, 2, 3]
+        assert dead not in told.isr_nodes
+        assert told.offline_replicas == [dead]
+
+    with_cluster(scenario)
+
+
+def test_a_reader_in_the_rack_of_a_follower_is_sent_there() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        leader_id = cluster.partition("t").leader
+        await cluster.leader("t").produce("t", b"a")
+        reader = next(node_id for node_id in cluster.nodes if node_id != leader_id)
+        answer = await cluster.leader("t").fetch("t", rack_id=f"rack-{reader}")
+        assert answer.responses[0].partitions[0].preferred_read_replica == reader
+        follower = cluster.nodes[reader]
+        await cluster.until(lambda: follower.node.partitions.readable("t", 0).high_watermark == 1)
+        assert values_of(await follower.fetch("t", rack_id=f"rack-{reader}")) == [b"a"]
+        own = await cluster.leader("t").fetch("t", rack_id=f"rack-{leader_id}")
+        assert own.responses[0].partitions[0].preferred_read_replica == -1
+
+    with_cluster(scenario)
+
+
+def test_a_reader_that_waits_on_a_follower_hears_of_new_records() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        leader_id = cluster.partition("t").leader
+        follower = next(rig for node_id, rig in cluster.nodes.items() if node_id != leader_id)
+        waiting = follower.fetch("t", wait_ms=20_000, min_bytes=1)
+        await cluster.leader("t").produce("t", b"a")
+        assert values_of(await waiting) == [b"a"]
+
+    with_cluster(scenario)
+
+
+def test_a_deleted_topic_is_gone_from_all_nodes() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        await cluster.leader("t").produce("t", b"a")
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000)
+        await cluster.any_node.ask(request)
+        await cluster.until(lambda: not any(rig.disk.exists("t-0") for rig in cluster.nodes.values()))
+        await cluster.create("t")
+        assert (await cluster.leader("t").produce("t", b"b")).base_offset == 0
+
+    with_cluster(scenario)
