@@ -20,8 +20,8 @@ $(BIN)/.installed: pyproject.toml
 
 install: $(BIN)/.installed  ## make .venv with ottla and everything it needs
 
-run: install  ## start a node on 127.0.0.1:9092 with its data in ./data
-	$(BIN)/ottla start --data-dir data
+run: install  ## start three nodes on 127.0.0.1:9092 to 9094 with their data in ./data
+	$(BIN)/ottla up --nodes 3 --data-dir data
 
 test: lint types imports unit  ## everything that must pass: style, types, layers, tests
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.node_process import accepts_connections, free_port, process_wait
+from tests.cli.local_cluster import free_ports
+from tests.interop.node_process import accepts_connections, process_wait
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NODES = 3
 NEEDED = ("Makefile", "pyproject.toml", "README.md", "src", ".venv")
 
 
@@ -24,15 +26,17 @@ def blocks(language: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomer:
-    """Someone in a fresh copy of the repository, whose node runs on a port of its own."""
+    """Someone in a fresh copy of the repository, whose nodes run on ports of their own."""
 
     directory: Path
     port: int
+    cluster_port: int
 
     @property
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTTLA_", "MAKE"))}
-        return {**kept, "OTTLA_PORT": str(self.port), "OTTLA_BOOTSTRAP": f"127.0.0.1:{self.port}"}
+        ports = {"OTTLA_PORT": str(self.port), "OTTLA_CLUSTER_PORT": str(self.cluster_port)}
+        return {**kept, **ports, "OTTLA_BOOTSTRAP": f"127.0.0.1:{self.port}"}
 
     def runs(self, *command: str) -> str:
         """The output, errors included, of a command that must succeed."""
@@ -48,13 +52,13 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
     directory = tmp_path_factory.mktemp("repository")
     for name in NEEDED:
         (directory / name).symlink_to(REPOSITORY / name)
-    visitor = Newcomer(directory=directory, port=free_port())
+    visitor = Newcomer(directory=directory, port=free_ports(NODES), cluster_port=free_ports(NODES))
     command = ["make", "--old-file", ".venv/bin/.installed", *make_targets()]
     with open(directory / "make.log", "wb") as log:
         process = subprocess.Popen(
             command, cwd=directory, env=visitor.environment, stdout=log, stderr=log, start_new_session=True
         )
-    while not accepts_connections(visitor.port):
+    while not all(accepts_connections(visitor.port + at) for at in range(NODES)):
         assert process.poll() is None, (directory / "make.log").read_text()
         process_wait(process, 0.02)
     yield visitor
@@ -86,7 +90,7 @@ def test_the_commands_print_what_the_readme_says(newcomer: Newcomer) -> None:
 def test_data_is_where_the_readme_says(newcomer: Newcomer) -> None:
     newcomer.runs("bash", "-c", "echo x | .venv/bin/ottla produce anything")
 
-    assert (newcomer.directory / "data" / "anything-0").is_dir()
+    assert all((newcomer.directory / "data" / f"node-{number}" / "anything-0").is_dir() for number in (1, 2, 3))
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))

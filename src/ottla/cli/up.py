@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ META_PROPERTIES = "meta.properties"
     type=click.IntRange(1, 65_535),
     default=9092,
     show_default=True,
+    envvar="OTTLA_PORT",
     help="Of the first node; the others have the ports after it.",
 )
 @click.option(
@@ -36,6 +38,7 @@ META_PROPERTIES = "meta.properties"
     type=click.IntRange(1, 65_535),
     default=CLUSTER_PORT_DEFAULT,
     show_default=True,
+    envvar="OTTLA_CLUSTER_PORT",
     help="The same, for what nodes say to each other.",
 )
 @click.option(
@@ -43,6 +46,7 @@ META_PROPERTIES = "meta.properties"
     type=click.Path(path_type=Path),
     default=Path("data"),
     show_default=True,
+    envvar="OTTLA_DATA_DIR",
     help="Each node has a directory and a log file in it.",
 )
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
@@ -55,12 +59,13 @@ def command(
     """Run a cluster on this machine, one process per node. Ctrl-C or SIGTERM stops it cleanly.
 
     Each node prints a line when it serves. A node that dies is started again. Topics get three replicas by default, of
-    which two must have a record before it is acknowledged with acks=all (fewer in a smaller cluster).
+    which two must have a record before it is acknowledged with acks=all (fewer in a smaller cluster). OTTLA_…
+    environment variables are settings of all nodes, as for `ottla start`.
     """
     _require_room(port, cluster_port, nodes)
     _require_fitting(data_dir, nodes)
     common = [*_replicas(nodes, settings), *settings]
-    load_config(None, {}, dict(common))
+    load_config(None, os.environ, dict(common))
     flags = [flag for name, value in common for flag in ("--set", f"{name}={value}")]
     if log_level is not None:
         flags += ["--log-level", log_level]
