@@ -130,7 +130,7 @@ class Member:
         def decide(controller: Controller, _token: object, _now_ms: int) -> Result[MetadataRecord, list[int]]:
             known = controller.image.topics
             new = [TopicRecord(name=name, topic_id=topic_id(name)) for name in names if name not in known]
-            codes = [ErrorCode.TOPIC_ALREADY_EXISTS if name in known else ErrorCode.NONE for name in names]
+            codes: list[int] = [ErrorCode.TOPIC_ALREADY_EXISTS if name in known else ErrorCode.NONE for name in names]
             return Result(records=new, response=codes)
 
         return await settled(self.metadata.call(decide))

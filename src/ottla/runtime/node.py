@@ -55,7 +55,11 @@ from ottla.runtime.metadata import Metadata
 from ottla.runtime.new_topics import NewTopics
 from ottla.runtime.producer_ids import ProducerIds
 from ottla.runtime.quorum import Quorum
+from ottla.runtime.quorum_admin import QuorumAdmin
+from ottla.runtime.quorum_snapshots import SnapshotTaker
 from ottla.runtime.quorum_store import QuorumStore
+from ottla.runtime.quorum_transfer import SnapshotTransfer
+from ottla.runtime.quorum_voters import VoterKeeper
 from ottla.runtime.quotas import NodeQuotas
 from ottla.runtime.replication import Replication
 from ottla.runtime.server import Server
@@ -108,6 +112,8 @@ class Node:
         self._cluster_port_if_free = cluster_port_if_free
         self.door: ClusterDoor | None = None
         """To other nodes; none where there is no cluster port."""
+        self._transfer: SnapshotTransfer | None = None
+        self._voters: VoterKeeper | None = None
         self._timers = Timers(loop)
         self._commit_threads = workers(COMMIT_THREADS, "ottla-commit")
         self._upkeep_threads = workers(UPKEEP_THREADS, "ottla-upkeep")
@@ -278,7 +284,20 @@ class Node:
         quorum = self._metadata.quorum
         gossip.on_change(lambda _event: quorum.set_contacts(gossip.live()))
         quorum.transport = door.peers
-        door.peers.on_message = quorum.step
+        self._transfer = SnapshotTransfer(
+            disk=disk,
+            peers=door.peers,
+            quorum=quorum,
+            timers=self._timers,
+            loop=self._loop,
+            executor=self._upkeep_threads,
+        )
+        self._voters = VoterKeeper(
+            metadata=self._metadata,
+            timers=self._timers,
+            voters_max=self.config.cluster.voters_max,
+            directory_of=door.peers.directory_of,
+        )
         await door.peers.serve()
 
     def _inline_us_max(self) -> int:
@@ -390,6 +409,14 @@ class Node:
             changed=self.committer.commit_soon,
         )
         self.committer.on_commit = self._upkeep.look
+        self.quorum = QuorumAdmin(metadata=self._metadata, clock=self.clock, timers=self._timers)
+        self._snapshots = SnapshotTaker(
+            quorum=self._metadata.quorum,
+            loop=self._loop,
+            executor=self._upkeep_threads,
+            bytes_max=self.config.quorum.snapshot_bytes,
+        )
+        self._metadata.snapshots = self._snapshots
         self.quotas.update(self.image)
         self._replication.start()
         self._metadata.listen(self._on_change)
@@ -468,6 +495,7 @@ class Node:
         Raises DiskFailedError if the disk would not have it: then the next start recovers, as after a crash.
         """
         await self.lifecycle.shutdown()
+        await self._metadata.quorum.leave()
         await self._server.close()
         await self.committer.drain()
         if self.door is not None and self.door.gossip is not None:
@@ -497,6 +525,11 @@ class Node:
         await self.transactions.close()
         await self.groups.close()
         await self._upkeep.stop()
+        await self._snapshots.stop()
+        if self._transfer is not None:
+            self._transfer.close()
+        if self._voters is not None:
+            self._voters.close()
         self._metadata.quorum.stop()
         self._metadata.close()
         if self.door is not None:

@@ -53,7 +53,7 @@ class Peers:
         self._links: dict[int, Link] = {}
         self._incoming: dict[Incoming, None] = {}
         self._server: asyncio.Server | None = None
-        self._directories: dict[int, bytes] = {hello.node_id: hello.directory_id}
+        self._directories: dict[int, bytes] = {}
         self._told: set[str] = set()
         self.is_closed = False
 
@@ -118,7 +118,7 @@ class Peers:
 
     def directory_of(self, node_id: int) -> bytes | None:
         """Where that node keeps its log, if it has been heard from."""
-        return self._directories.get(node_id)
+        return self.hello.directory_id if node_id == self.hello.node_id else self._directories.get(node_id)
 
     def lost(self, incoming: Incoming) -> None:
         self._incoming.pop(incoming, None)
