@@ -171,8 +171,8 @@ class Replicas:
                 log.truncate_fully_and_start_at(offset)
                 replica.cut(offset)
             case decision if decision is APPEND:
-                assert not isinstance(data.records, list | tuple)
-                log.append_as_follower(data.records or b"", now_ms=self.now_ms)
+                assert isinstance(data.records, bytes)
+                log.append_as_follower(data.records, now_ms=self.now_ms)
                 replica.heard(data.high_watermark)
 
     def copy(self, node: int, rounds: int = 1) -> None:

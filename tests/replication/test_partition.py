@@ -15,7 +15,7 @@ class Told:
         self.heard: list[tuple[int, ErrorCode | None]] = []
 
     def wait_for(self, offset: int) -> None:
-        self._partition.when_committed(offset, lambda error: self.heard.append((offset, error and error.code)))
+        self._partition.when_committed(offset, lambda error: self.heard.append((offset, error.code if error else None)))
 
 
 def led(*, durable: int = 0, end: int = 10) -> tuple[Partition, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.protocol.messages.fetch import (
@@ -29,7 +29,7 @@ from ottla.storage.journal_format import Kind
 
 if TYPE_CHECKING:
     from ottla.config.replication import ReplicationConfig
-    from ottla.ports import Clock
+    from ottla.ports import Bytes, Clock
     from ottla.runtime.committer import Committer
     from ottla.runtime.timers import Timers
     from ottla.services import Deferred
@@ -280,7 +280,7 @@ class ReplicaFetcher:
         log, committer = replica.log, self._node.committer
         try:
             if data.records:
-                committer.append_as_follower(replica, data.records, now_ms=now_ms)
+                committer.append_as_follower(replica, cast("Bytes", data.records), now_ms=now_ms)
             if data.log_start_offset > log.start_offset:
                 committer.delete_records_before(replica, min(data.log_start_offset, log.end_offset))
         except (BrokerError, CorruptBatchError) as error:
