@@ -13,17 +13,20 @@ from ottla.protocol.messages.describe_log_dirs import (
 )
 from ottla.services import RequestContext
 
+DISK_FROM = 4
+"""The version from which on the answer tells of the disk as a whole."""
+
 
 @handles(DescribeLogDirsRequest)
 def describe_log_dirs(request: DescribeLogDirsRequest, ctx: RequestContext) -> DescribeLogDirsResponse:
-    log_dirs = ctx.services.log_dirs
+    log_dirs, tells_of_disk = ctx.services.log_dirs, ctx.api_version >= DISK_FROM
     return DescribeLogDirsResponse(
         results=[
             DescribeLogDirsResult(
                 log_dir=log_dirs.path,
                 topics=[_sizes(name, indexes, ctx) for name, indexes in _asked(request, ctx)],
-                total_bytes=log_dirs.total_bytes(),
-                usable_bytes=log_dirs.usable_bytes(),
+                total_bytes=log_dirs.total_bytes() if tells_of_disk else -1,
+                usable_bytes=log_dirs.usable_bytes() if tells_of_disk else -1,
             )
         ]
     )

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ottla.runtime.timers import Deadline, Timers
     from ottla.services import Deferred
 
+SIZES_ONLY = 3
+"""The last version of DescribeLogDirs that asks nothing about the disk."""
 ANSWER_MS = 5_000
 EVERY_MS_MIN = 1_000
 
@@ -109,7 +111,7 @@ class LoadFigures:
             address = client_address(image, broker.broker_id)
             if broker.is_active and address is not None:
                 request = DescribeLogDirsRequest(topics=None)
-                asked = self._client.send(address, request, timeout_ms=ANSWER_MS, channel="figures")
+                asked = self._client.send(address, request, version=SIZES_ONLY, timeout_ms=ANSWER_MS, channel="figures")
                 asked.on_done(partial(self._answered, broker.broker_id))
 
     def _answered(self, broker_id: int, answer: Deferred[Any]) -> None:
