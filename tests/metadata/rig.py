@@ -128,11 +128,12 @@ class Rig:
         """Until the broker is in service, if it can be."""
         broker = self.brokers.setdefault(broker_id, Broker(broker_id))
         broker.starts += 1
-        broker.is_up, broker.is_stopping = True, False
+        broker.is_up, broker.is_stopping = False, False
         if broker.disk != broker.disk_before:
             broker.disk_before = broker.disk
             self.has = {place: last for place, last in self.has.items() if place[1] != broker_id}
         self.register(broker)
+        broker.is_up = True
         self.heartbeat(broker)
         return broker
 

@@ -93,8 +93,17 @@ def test_lost_data_is_not_eligible() -> None:
 
 def test_nobody_leads_what_everybody_has_lost() -> None:
     changed = after(a_partition(isr=(1,)), isr=(), lost=(1,), active=ALL - {1})
-    assert (changed.leader, changed.eligible_leader_replicas, changed.last_known_elr) == (NO_LEADER, (), (1,))
+    assert (changed.leader, changed.eligible_leader_replicas, changed.last_known_elr) == (NO_LEADER, (), (2, 3))
     assert decided(changed) is None
+
+
+def test_an_unclean_election_goes_by_who_has_anything() -> None:
+    """1 has lost everything, then 2 too: what is left is at 3."""
+    one = after(a_partition(isr=(1,)), isr=(), lost=(1,), active=ALL - {1})
+    assert after(one, election=Election.UNCLEAN).leader == 2
+    two = after(one, isr=(), lost=(2,), active=ALL - {2})
+    assert two.last_known_elr == (3,)
+    assert after(two, election=Election.UNCLEAN).leader == 3
 
 
 def test_an_unclean_election_takes_who_led_last_then_the_first_that_is_there() -> None:

@@ -59,7 +59,7 @@ def change(
     draft.leader_recovery_state = partition.leader_recovery_state if recovery is None else recovery
     draft.find_eligible(lost)
     draft.elect(is_active, election)
-    draft.note_last_leader()
+    draft.note_last_leader(lost)
     return draft.record(topic_id, index)
 
 
@@ -114,7 +114,6 @@ class _Draft:
             self._begin_with_leader_alone()
 
     def _elect_anybody(self, is_active: Callable[[int], bool]) -> None:
-        """Who led last has the most, as far as one can know."""
         self.leader = _first((*self.last_known_elr, *self.replicas), self.replicas, is_active)
         if self.leader != NO_LEADER:
             self.isr = (self.leader,)
@@ -127,12 +126,20 @@ class _Draft:
         others = tuple(replica for replica in self.eligible_leader_replicas if replica != self.leader)
         self.eligible_leader_replicas = () if self._enough_in_sync() else others
 
-    def note_last_leader(self) -> None:
-        """Who led last is kept while nobody does, for whoever must decide which data to give up."""
+    def note_last_leader(self, lost: Collection[int]) -> None:
+        """While nobody leads it is kept who should in an unclean election: who led last or, when that data is gone too,
+        the others, which have at least something."""
         if self.leader != NO_LEADER:
             self.last_known_elr = ()
-        elif not self.isr and self.before.leader != NO_LEADER:
-            self.last_known_elr = (self.before.leader,)
+            return
+        before = self.before
+        if not self.isr and before.leader != NO_LEADER:
+            self.last_known_elr = (before.leader,)
+        had_any = before.isr or before.eligible_leader_replicas
+        if had_any and not self.isr and not self.eligible_leader_replicas:
+            self.last_known_elr = tuple(dict.fromkeys((*self.last_known_elr, *self.replicas)))
+        if lost:
+            self.last_known_elr = tuple(replica for replica in self.last_known_elr if replica not in lost)
 
     def record(self, topic_id: TopicId, index: int) -> PartitionChangeRecord | None:
         before = self.before
