@@ -21,12 +21,10 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.protocol.records import TRANSACTIONAL_BIT
 from ottla.services import Deferred, RequestContext
 from ottla.storage.log import Origin
 
 if TYPE_CHECKING:
-    from ottla.ports import Bytes
     from ottla.replication.partition import Partition
 
 Wait: TypeAlias = "tuple[Partition, int, tuple[list[PartitionProduceResponse], int]]"
@@ -37,8 +35,6 @@ ACKS_ALL = -1
 ACKS = (ACKS_ALL, ACKS_NONE, 1)
 BY_TOPIC_ID_FROM = 13
 LEADER_HINTS_FROM = 10
-ATTRIBUTES_AT = 22
-"""The lower byte of a batch's attributes."""
 
 
 @handles(ProduceRequest)
@@ -77,15 +73,7 @@ def _serve(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | De
 def _refusal(request: ProduceRequest) -> BrokerError | None:
     if request.acks not in ACKS:
         return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {request.acks}")
-    if request.transactional_id is None and any(
-        _is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data
-    ):
-        return BrokerError(ErrorCode.INVALID_TXN_STATE, "records of a transaction need its transactional id")
     return None
-
-
-def _is_transactional(records: Bytes | None) -> bool:
-    return records is not None and len(records) > ATTRIBUTES_AT and bool(records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
 
 
 def _append(

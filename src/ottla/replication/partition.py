@@ -77,6 +77,7 @@ class Partition(Readable):
             log=log,
             high_watermark=min(max(high_watermark, log.start_offset), log.durable_offset),
         )
+        log.verifies_transactions = True
         self.node_id = node_id
         self.epoch_start_offset = log.end_offset
         """Where this leader began to write. Until the high watermark is there, nobody knows what was committed."""

@@ -124,6 +124,9 @@ class LogAppends(LogState):
                 is_client = origin is Origin.CLIENT
                 if is_client and (base_sequence < 0 or producer_epoch < 0):
                     raise no_sequence(producer_id, producer_epoch, base_sequence)
+                transactional = bool(attributes & TRANSACTIONAL_BIT)
+                if transactional and is_client and self.verifies_transactions:
+                    self.producers.require_transaction(producer_id, producer_epoch)
                 repeated = (self._producers or self.producers).append(
                     producer_id,
                     producer_epoch,
@@ -131,7 +134,7 @@ class LogAppends(LogState):
                     last_offset_delta + 1,
                     offset,
                     max_timestamp_ms,
-                    bool(attributes & TRANSACTIONAL_BIT),
+                    transactional,
                     is_client,
                 )
                 if repeated >= 0:

@@ -66,6 +66,7 @@ class LogState:
         "snapshots",
         "start_offset",
         "topic_id",
+        "verifies_transactions",
         "written_offset",
     )
 
@@ -84,6 +85,8 @@ class LogState:
         self.directory = directory
         self.partition = partition
         self.topic_id = topic_id
+        self.verifies_transactions = False
+        """Whether a client's batch may begin a transaction only if the coordinator was asked about it (KIP-890)."""
         self._clock_ms = now_ms
         self._in_flight = 0
         self._names_unsynced = False

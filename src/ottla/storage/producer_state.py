@@ -174,6 +174,13 @@ class ProducerState:
         producer = self.producers.get(producer_id)
         return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == epoch
 
+    def require_transaction(self, producer_id: int, epoch: int) -> None:
+        """Refuse a batch that would begin a transaction of which no coordinator was asked."""
+        if producer_id not in self._expected and not self.has_open_transaction(producer_id, epoch):
+            raise BrokerError(
+                ErrorCode.INVALID_TXN_STATE, f"nobody was asked about a transaction of producer {producer_id}"
+            )
+
     def markers_of(self, producer_id: int) -> int:
         """Who asks the coordinator compares this before and after: a transaction that has ended in between is not the
         one that was asked about.
