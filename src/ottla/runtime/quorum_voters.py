@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.errors import BrokerError
+from ottla.metadata.placement import open_brokers
 from ottla.raft.voters import UNKNOWN_DIRECTORY, Voter, VoterSet
 
 if TYPE_CHECKING:
@@ -98,15 +99,14 @@ class VoterKeeper:
 
 
 def wanted_voters(voters: VoterSet, image: MetadataImage, voters_max: int) -> list[BrokerImage]:
-    """Brokers that should be voters, in the order in which to try them: racks without a voter first."""
+    """Brokers that should be voters, in the order in which to try them: racks without a voter first.
+
+    One that is to be taken out of service is not made a voter again.
+    """
     missing = min(voters_max, len(voters) + len(image.brokers)) - len(voters)
     needed = 2 if len(voters) % 2 else 1
-    candidates = [broker for broker in image.brokers.values() if _may_vote(broker) and broker.broker_id not in voters]
+    candidates = [broker for broker in open_brokers(image) if broker.log_dirs and broker.broker_id not in voters]
     if missing < needed or len(candidates) < needed:
         return []
     racks = [image.brokers[node_id].rack for node_id in voters.ids if node_id in image.brokers]
     return sorted(candidates, key=lambda broker: (racks.count(broker.rack), broker.broker_id))
-
-
-def _may_vote(broker: BrokerImage) -> bool:
-    return not broker.fenced and not broker.in_controlled_shutdown and bool(broker.log_dirs)
