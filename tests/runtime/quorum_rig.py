@@ -24,7 +24,9 @@ from ottla.runtime.metadata import Metadata
 from ottla.runtime.peer_wire import Hello
 from ottla.runtime.peers import Address, Peers
 from ottla.runtime.quorum import Quorum
+from ottla.runtime.quorum_snapshots import SnapshotTaker
 from ottla.runtime.quorum_store import QuorumStore
+from ottla.runtime.quorum_transfer import SnapshotTransfer
 from ottla.runtime.timers import Timers
 from ottla.runtime.workers import Workers
 from ottla.services import Deferred
@@ -83,7 +85,18 @@ class Member:
         )
         self.metadata.load()
         self.logs.recover(lambda _id, _index: None)
-        self.peers.on_message = self.quorum.step
+        self.transfer = SnapshotTransfer(
+            disk=self.disk,
+            peers=self.peers,
+            quorum=self.quorum,
+            timers=self.timers,
+            loop=loop,
+            executor=self._workers,
+        )
+        self.taker = SnapshotTaker(
+            quorum=self.quorum, loop=loop, executor=self._workers, bytes_max=self._cluster.snapshot_bytes
+        )
+        self.metadata.snapshots = self.taker
         self._cluster.addresses[self.node_id] = ("127.0.0.1", await self.peers.bind("127.0.0.1", 0))
         await self.peers.serve()
         self.quorum.start()
@@ -105,6 +118,8 @@ class Member:
 
     async def _end(self) -> None:
         self.is_running = False
+        await self.taker.stop()
+        self.transfer.close()
         self.quorum.stop()
         self.metadata.close()
         await self.peers.close()
@@ -141,12 +156,14 @@ def topic_id(name: str) -> bytes:
 
 
 class Cluster:
-    def __init__(self, *, settings: RaftSettings | None = None, cluster_id: str = "here") -> None:
+    def __init__(
+        self, *, settings: RaftSettings | None = None, cluster_id: str = "here", snapshot_bytes: int = 1 << 30
+    ) -> None:
         self.settings = settings or RaftSettings()
         self.cluster_id = cluster_id
+        self.snapshot_bytes = snapshot_bytes
         self.addresses: dict[int, Address] = {}
         self.members: dict[int, Member] = {}
-        self.cut: set[int] = set()
 
     def address_of(self, node_id: int) -> Address | None:
         return self.addresses.get(node_id)

@@ -96,6 +96,11 @@ class RaftNode:
         return self._core.log.commit
 
     @property
+    def applied(self) -> int:
+        """The end of what was handed out as committed, and carried out."""
+        return self._core.log.applied
+
+    @property
     def voters(self) -> VoterSet:
         """The newest set in the log, committed or not: what is in force."""
         return self._core.log.voters

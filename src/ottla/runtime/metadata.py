@@ -270,6 +270,8 @@ class Metadata:
             self._activate()
         if self._watchers:
             self._tell_watchers()
+
+    def on_settled(self) -> None:
         if self.snapshots is not None:
             self.snapshots.look(self.image, self._applied)
 

@@ -51,6 +51,9 @@ class StateMachine(Protocol):
     def on_committed(self, entries: Sequence[Entry]) -> None:
         """In order, and without gaps; after a restart of the quorum some come a second time."""
 
+    def on_settled(self) -> None:
+        """Raft has taken note of what was applied: it can describe a snapshot of it."""
+
     def on_snapshot(self, snapshot: Snapshot) -> None:
         """The state is now the one that this snapshot of another node holds."""
 
@@ -232,7 +235,9 @@ class Quorum:
         return self._takes_part and self._node.lacks(offer)
 
     def snapshot_at(self, index: int) -> Snapshot | None:
-        return self._node.snapshot_at(index) if self._takes_part and not self._store.is_being_cut else None
+        """None: not now. After a restart the state may be ahead of what Raft knows to be applied."""
+        is_possible = self._takes_part and not self._store.is_being_cut and index <= self._node.applied
+        return self._node.snapshot_at(index) if is_possible else None
 
     def took_snapshot(self, stored: StoredSnapshot) -> None:
         """A snapshot of the state of this node is on disk: the log may forget what it held before the last one."""
@@ -289,6 +294,8 @@ class Quorum:
             self.machine.on_committed(ready.committed)
         self._under_way = None
         self._node.advance(ready)
+        if ready.committed and self.machine is not None:
+            self.machine.on_settled()
 
     # Writing: hard state, snapshot and entries of a Ready are one commit, or two where the log must be cut first.
 

@@ -43,16 +43,18 @@ def read_hard_state(disk: Disk) -> HardState | None:
 
 
 def hard_state_files(disk: Disk, hard_state: HardState) -> list[Syncable]:
-    """What to sync so that the state is on disk. The directory is made at once."""
-    disk.make_directory(DIRECTORY)
+    """What to sync so that the state is on disk."""
     fields = {
         "leaderId": NOBODY,
         "leaderEpoch": hard_state.term,
         "votedId": NOBODY if hard_state.vote is None else hard_state.vote,
         "data_version": DATA_VERSION,
     }
-    return [
-        ReplaceFile(disk, PATH, json.dumps(fields).encode()),
-        DirectorySync(disk, DIRECTORY),
-        DirectorySync(disk, ""),
-    ]
+    return [ReplaceFile(disk, PATH, json.dumps(fields).encode()), DirectorySync(disk, DIRECTORY)]
+
+
+def make_directory(disk: Disk) -> None:
+    """Once, before anything is put into it: its name is on disk from then on."""
+    if not disk.exists(DIRECTORY):
+        disk.make_directory(DIRECTORY)
+        disk.sync_directory("")

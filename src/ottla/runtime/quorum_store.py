@@ -25,7 +25,7 @@ from ottla.runtime.metadata_snapshot import (
     snapshot_batches,
 )
 from ottla.runtime.quorum_log import QuorumLog
-from ottla.runtime.quorum_state import DIRECTORY, hard_state_files, read_hard_state
+from ottla.runtime.quorum_state import DIRECTORY, hard_state_files, make_directory, read_hard_state
 from ottla.storage.names import TEMPORARY
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class QuorumStore:
         self._logs = logs
         self._log = log
         self._cuts_pending = 0
+        make_directory(disk)
         self.snapshots = [read_description(disk, found) for found in find_snapshots(disk)]
         if not self.snapshots and founders is not None and log.end_offset == 0:
             self._found(founders)
@@ -172,7 +173,6 @@ class QuorumStore:
 
     def put(self, snapshot_id: SnapshotId, batches: Iterable[bytes]) -> None:
         """Write a snapshot; it is on disk when this returns. Any thread."""
-        self._disk.make_directory(DIRECTORY)
         file = self._disk.open(snapshot_id.path + TEMPORARY, create=True)
         file.truncate(0)
         position = 0
@@ -182,7 +182,6 @@ class QuorumStore:
         file.close()
         self._disk.rename(snapshot_id.path + TEMPORARY, snapshot_id.path)
         self._disk.sync_directory(DIRECTORY)
-        self._disk.sync_directory("")
 
 
 def _is_older_than_the_quorum(log: Log) -> bool:

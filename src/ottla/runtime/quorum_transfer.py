@@ -124,7 +124,6 @@ class SnapshotTransfer:
                 arrival.offer = offer  # of a newer term, perhaps of another leader
             return
         self.close()
-        self._disk.make_directory(DIRECTORY)
         file = self._disk.open(PART, create=True)
         file.truncate(0)
         self._arrival = Arrival(offer, directory_id, file)
@@ -174,7 +173,6 @@ class SnapshotTransfer:
             arrival.file.close()
             self._disk.rename(PART, snapshot_id.path)
             self._disk.sync_directory(DIRECTORY)
-            self._disk.sync_directory("")
             found = read_description(self._disk, snapshot_id).snapshot
             if found != arrival.offer.snapshot:
                 error = CorruptLogError(f"the snapshot was said to be {arrival.offer.snapshot}, and is {found}")
