@@ -1,12 +1,18 @@
 """Copies of partitions on several nodes, over real sockets."""
 
 from ottla.errors import ErrorCode
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.protocol.records import iter_batches, read_records
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import Record, build_batch, iter_batches, read_records
 from tests.cluster_rig import ClusterRig, with_cluster
-from tests.node_rig import NodeRig, values_of
+from tests.node_rig import BY_NAME, NodeRig, values_of
 
 LATEST = -1
 
@@ -128,3 +134,60 @@ def test_a_deleted_topic_is_gone_from_all_nodes() -> None:
         assert (await cluster.leader("t").produce("t", b"b")).base_offset == 0
 
     with_cluster(scenario)
+
+
+async def reassign(cluster: ClusterRig, topic: str, replicas: list[int]) -> None:
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=10_000,
+        topics=[
+            ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=0, replicas=replicas)])
+        ],
+    )
+    answer = await cluster.any_node.ask(request)
+    assert answer.error_code == ErrorCode.NONE, answer
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE, answer
+
+
+def test_a_partition_moves_to_other_nodes_with_all_it_has() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t", replication_factor=1)
+        first = cluster.partition("t").leader
+        sent = [b"%d" % number for number in range(20)]
+        for value in sent:
+            await cluster.leader("t").produce("t", value)
+        others = [node_id for node_id in cluster.nodes if node_id != first]
+
+        await reassign(cluster, "t", others)
+        await cluster.until(lambda: sorted(cluster.partition("t").replicas) == others)
+        await cluster.until(lambda: cluster.partition("t").leader in others)
+        answer = await cluster.leader("t").produce("t", b"moved")
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 20)
+        assert [log_values(cluster.nodes[node_id], "t") for node_id in others] == [[*sent, b"moved"]] * 2
+        await cluster.until(lambda: not cluster.nodes[first].disk.exists("t-0"))
+
+    with_cluster(scenario)
+
+
+def test_an_answer_comes_late_rather_than_never() -> None:
+    """A follower that stands still is waited for as long as the client wants to."""
+
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        leader = cluster.partition("t").leader
+        follower = next(rig for node_id, rig in cluster.nodes.items() if node_id != leader)
+        follower.node._replication.close()
+        data = PartitionProduceData(index=0, records=one_record())
+        request = ProduceRequest(
+            acks=-1, timeout_ms=200, topic_data=[TopicProduceData(name="t", partition_data=[data])]
+        )
+        answer = (await cluster.leader("t").ask(request, BY_NAME)).responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert await latest(cluster.leader("t"), "t") == 0
+        read = await cluster.leader("t").fetch("t")
+        assert read.responses[0].partitions[0].high_watermark == 0
+
+    with_cluster(scenario)
+
+
+def one_record() -> bytes:
+    return build_batch([Record(key=None, value=b"x", headers=(), timestamp_ms=1, offset=-1)])
