@@ -37,6 +37,8 @@ class Replicas:
         self.high_watermarks = dict.fromkeys(ids, 0)
         self.roles: dict[int, Partition | Replica] = {}
         self.sessions: dict[int, ReplicaSession] = {}
+        self.stopping: set[int] = set()
+        """Nodes that can't come in sync."""
         self.caught_up: list[int] = []
         """Followers that the leader would ask to be added."""
         self.elect(1)
@@ -77,6 +79,7 @@ class Replicas:
                 image=image,
                 high_watermark=known,
                 now_ms=self.now_ms,
+                is_welcome=lambda node_id: node_id not in self.stopping,
             )
         else:
             self.roles[node] = Replica(

@@ -82,6 +82,40 @@ def test_a_follower_that_has_caught_up_is_proposed() -> None:
     assert replicas.caught_up == [3]
 
 
+def test_the_high_watermark_waits_for_one_that_is_about_to_be_in_sync() -> None:
+    replicas = Replicas()
+    replicas.set_isr(1, 2)
+    replicas.produce(b"a")
+    replicas.copy(3, rounds=2)
+    replicas.produce(b"b")
+    replicas.copy(2, rounds=2)
+    assert replicas.leader.high_watermark == 1
+
+
+def test_nothing_waits_for_one_that_is_stopping() -> None:
+    """It fetches to its last moment, and has left the in-sync replicas before."""
+    replicas = Replicas()
+    replicas.stopping.add(3)
+    replicas.set_isr(1, 2)
+    replicas.produce(b"a")
+    replicas.copy(3, rounds=2)
+    replicas.produce(b"b")
+    replicas.copy(2, rounds=2)
+    assert replicas.leader.high_watermark == 2
+
+
+def test_nothing_goes_on_waiting_for_one_that_begins_to_stop() -> None:
+    replicas = Replicas()
+    replicas.set_isr(1, 2)
+    replicas.produce(b"a")
+    replicas.copy(3, rounds=2)
+    replicas.produce(b"b")
+    replicas.copy(2, rounds=2)
+    replicas.stopping.add(3)
+    replicas.leader.look_who_joins()
+    assert replicas.leader.high_watermark == 2
+
+
 def test_one_that_has_not_reached_the_leaders_epoch_is_not_proposed() -> None:
     """There may be committed records between the new leader's high watermark and the end of its log."""
     replicas = Replicas()

@@ -35,6 +35,10 @@ OnCommitted: TypeAlias = "Callable[[BrokerError | None], None]"
 """Told that an offset is committed, or why it will not be here."""
 
 
+def _everybody(_node_id: int) -> bool:
+    return True
+
+
 class Partition(Readable):
     """A partition that this node leads, in one leader epoch: the next epoch has another object."""
 
@@ -43,6 +47,7 @@ class Partition(Readable):
         "_counting",
         "_hidden_bytes",
         "_is_alone",
+        "_is_welcome",
         "epoch_start_offset",
         "followers",
         "has_ended",
@@ -67,8 +72,9 @@ class Partition(Readable):
         image: PartitionImage | None = None,
         high_watermark: int = 0,
         now_ms: int = 0,
+        is_welcome: Callable[[int], bool] = _everybody,
     ) -> None:
-        """Without an image the leader is the only replica."""
+        """Without an image the leader is the only replica. `is_welcome` says of a node whether it may come in sync."""
         super().__init__(
             topic=topic,
             topic_id=topic_id,
@@ -78,6 +84,7 @@ class Partition(Readable):
             high_watermark=min(max(high_watermark, log.start_offset), log.durable_offset),
         )
         log.verifies_transactions = True
+        self._is_welcome = is_welcome
         self.node_id = node_id
         self.epoch_start_offset = log.end_offset
         """Where this leader began to write. Until the high watermark is there, nobody knows what was committed."""
@@ -146,11 +153,23 @@ class Partition(Readable):
         if follower.replica_id in self.isr:
             self._advance()
             return False
-        if not follower.is_joining and offset >= follower.sent_end_offset >= 0:
+        if (
+            not follower.is_joining
+            and offset >= follower.sent_end_offset >= 0
+            and self._is_welcome(follower.replica_id)
+        ):
             follower.is_joining = True
             self._count()
         self._advance()
         return self.may_join(follower)
+
+    def look_who_joins(self) -> None:
+        """Nodes have come or gone: nothing waits for one that can't come in sync, such as one that is stopping."""
+        gone = [each for each in self.followers.values() if each.is_joining and not self._is_welcome(each.replica_id)]
+        for follower in gone:
+            follower.is_joining = False
+        if gone:
+            self.reconsider()
 
     def may_join(self, follower: Follower) -> bool:
         """Whether it is not in sync, but has all that is committed, and nothing else is being decided."""

@@ -92,6 +92,7 @@ class IsrChanges:
     def brokers_changed(self, broker_ids: Iterable[int]) -> None:
         """A follower that could not be proposed before may be now, and says nothing more while nothing is written."""
         for partition in self._led():
+            partition.look_who_joins()
             for broker_id in broker_ids:
                 self._propose_if_caught_up(partition, partition.followers.get(broker_id))
 

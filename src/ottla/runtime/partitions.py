@@ -287,7 +287,7 @@ class Partitions:
 
     def _lead(self, topic: TopicImage, index: int, image: PartitionImage) -> Partition:
         at = TopicPartition(topic.name, index)
-        log = self._logs.get(at, topic.topic_id, self._log_config(topic.name))
+        log = self._open(at, topic)
         log.begin_epoch(image.leader_epoch)
         partition = Partition(
             topic=topic.name,
@@ -299,6 +299,7 @@ class Partitions:
             image=image,
             high_watermark=self._last_high_watermark(at),
             now_ms=self._clock.monotonic_ms(),
+            is_welcome=self._is_in_service,
         )
         self._last_high_watermarks.pop(at, None)
         of_topic = self._led.setdefault(topic.name, {})
@@ -309,6 +310,17 @@ class Partitions:
             for on_led, _ in self._listeners:
                 on_led(partition)
         return partition
+
+    def _is_in_service(self, node_id: int) -> bool:
+        broker = self._image().brokers.get(node_id)
+        return broker is not None and broker.is_active
+
+    def _open(self, at: TopicPartition, topic: TopicImage) -> Log:
+        config = self._log_config(topic.name)
+        log = self._logs.get(at, topic.topic_id, config)
+        if log.config != config:
+            log.config = config  # it was opened before the node knew the topic's
+        return log
 
     def _note_replicated(self, partition: Partition) -> None:
         if partition.followers:
@@ -333,7 +345,7 @@ class Partitions:
             index=index,
             leader_epoch=image.leader_epoch,
             leader_id=image.leader,
-            log=self._logs.get(at, topic.topic_id, self._log_config(topic.name)),
+            log=self._open(at, topic),
             high_watermark=self._last_high_watermark(at),
         )
         self._last_high_watermarks.pop(at, None)
