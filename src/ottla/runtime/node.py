@@ -223,6 +223,8 @@ class Node:
         """Come into service."""
         try:
             await self.lifecycle.start()
+            if self.door is not None:
+                self._drop_strays()
             self.groups.start()
             self.transactions.start()
             self._upkeep.start()
@@ -319,10 +321,22 @@ class Node:
     def _report(self, report: RecoveryReport) -> None:
         for sentence in report.sentences():
             log.warning("recovery: %s", sentence)
-        for directory in self._logs.strays(
-            lambda known: self.image.partition(known.topic, known.partition) is not None
-        ):
-            log.warning("the directory %s belongs to no partition of this node", directory)
+        if self.door is None:
+            for directory in self._logs.strays(
+                lambda known: self.image.partition(known.topic, known.partition) is not None
+            ):
+                log.warning("the directory %s belongs to no partition of this node", directory)
+
+    def _drop_strays(self) -> None:
+        """Of partitions that were deleted or moved away while this node was not there: now it knows of that."""
+        for partition in self._logs.drop_strays(self._has_replica):
+            log.info("%s is deleted: no replica of it is here any more", partition)
+            self.committer.commit_soon()
+
+    def _has_replica(self, partition: TopicPartition, topic_id: TopicId) -> bool:
+        topic = self.image.topics_by_id.get(topic_id)
+        known = None if topic is None else topic.partitions.get(partition.partition)
+        return known is not None and self.config.node_id in known.replicas
 
     def _wire(self) -> None:
         self.broker_client = BrokerClient(
