@@ -191,3 +191,20 @@ def test_an_answer_comes_late_rather_than_never() -> None:
 
 def one_record() -> bytes:
     return build_batch([Record(key=None, value=b"x", headers=(), timestamp_ms=1, offset=-1)])
+
+
+def test_a_node_that_comes_back_deletes_what_was_deleted_meanwhile() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        await cluster.create("stays")
+        for topic in ("t", "stays"):
+            await cluster.leader(topic).produce(topic, b"a")
+        away = next(node_id for node_id in cluster.nodes if node_id != cluster.partition("t").leader)
+        await cluster.kill(away)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000)
+        await cluster.any_node.ask(request)
+        rig = await cluster.start_node(away)
+        await cluster.until(lambda: not rig.disk.exists("t-0"))
+        assert rig.disk.exists("stays-0")
+
+    with_cluster(scenario)

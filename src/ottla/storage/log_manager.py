@@ -29,6 +29,7 @@ from ottla.storage.directories import (
     find_logs,
     find_strays,
     first_offset_in,
+    partition_of,
     rename_away,
     topic_id_in,
 )
@@ -397,6 +398,17 @@ class LogManager:
     def strays(self, is_known: Callable[[TopicPartition], bool]) -> list[str]:
         """Directories that belong to no partition that this node should have."""
         return find_strays(self._disk, lambda partition: partition == METADATA or is_known(partition))
+
+    def drop_strays(self, is_known: Callable[[TopicPartition, TopicId], bool]) -> list[TopicPartition]:
+        """Delete the logs of partitions that this node should not have any more. Returns which."""
+        dropped = []
+        for directory in find_logs(self._disk):
+            partition, topic_id = partition_of(directory), topic_id_in(self._disk, directory)
+            if partition in (None, METADATA) or topic_id is None or is_known(partition, topic_id):
+                continue
+            self.delete(partition, topic_id)
+            dropped.append(partition)
+        return dropped
 
     def close(self) -> None:
         """Leave everything so that the next start has nothing to do. Without a commit or a job under way.
