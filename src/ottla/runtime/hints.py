@@ -1,4 +1,8 @@
-"""Tells the controller, while it is in this node, whom gossip takes for dead: it then looks at once."""
+"""Tells the controller, while it is in this node, whom gossip takes for dead: it then looks at once.
+
+Whom gossip has not met at all counts too, some time after this node has started: when a whole cluster comes back, those
+who do not should not be waited for longer than others who die.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,19 @@ if TYPE_CHECKING:
     from ottla.membership import MemberChanged
     from ottla.runtime.gossip import Gossip
     from ottla.runtime.metadata import Metadata
+    from ottla.runtime.timers import Timers
+
+MEETING_MS = 2_000
+"""In which everybody who is there is met."""
 
 
 class Hints:
-    def __init__(self, metadata: Metadata, gossip: Gossip) -> None:
+    def __init__(self, metadata: Metadata, gossip: Gossip, timers: Timers) -> None:
         self._metadata = metadata
         self._gossip = gossip
         self._told: frozenset[int] = frozenset()
+        self._have_met = False
+        timers.after_ms(MEETING_MS, self._all_have_met)
         metadata.on_active(self._on_active)
         gossip.on_change(self._on_change)
         self._on_active(metadata.is_active)
@@ -30,8 +40,18 @@ class Hints:
     def _on_change(self, _event: MemberChanged) -> None:
         self._tell()
 
-    def _tell(self) -> None:
+    def _all_have_met(self) -> None:
+        self._have_met = True
+        self._tell()
+
+    def _dead(self) -> frozenset[int]:
         dead = self._gossip.dead()
+        if not self._have_met:
+            return dead
+        return dead.union(id_ for id_ in self._metadata.image.brokers if self._gossip.member(id_) is None)
+
+    def _tell(self) -> None:
+        dead = self._dead()
         if dead == self._told or not self._metadata.is_active:
             return
         try:

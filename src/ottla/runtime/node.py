@@ -274,7 +274,7 @@ class Node:
                 clock=self.clock,
             ),
         )
-        Hints(self._metadata, gossip)
+        Hints(self._metadata, gossip, self._timers)
         LoadFigures(
             metadata=self._metadata,
             gossip=gossip,
@@ -298,6 +298,7 @@ class Node:
             metadata=self._metadata,
             timers=self._timers,
             voters_max=self.config.cluster.voters_max,
+            replace_after_ms=self.config.quorum.voter_replace_ms,
             directory_of=door.peers.directory_of,
         )
         await door.peers.serve()
