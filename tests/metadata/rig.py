@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ottla.config import BrokerConfig
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.controller import Controller
+from ottla.metadata.controller import REST_MS, Controller
 from ottla.metadata.holdings import Holdings
 from ottla.metadata.image import NO_LEADER, Endpoint, MetadataImage, PartitionImage
 from ottla.metadata.records import MetadataRecord, decode_record, encode_record
@@ -115,11 +115,13 @@ class Rig:
         self.tick_all()
 
     def tick_all(self) -> None:
+        now_ms = self.now_ms
         for _ in range(10):
             deadline_ms = self.controller.next_deadline_ms()
-            if deadline_ms is None or deadline_ms > self.now_ms:
+            if deadline_ms is None or deadline_ms > now_ms + REST_MS:
                 return
-            self.commit(self.controller.tick(self.now_ms))
+            now_ms = max(now_ms, deadline_ms)
+            self.commit(self.controller.tick(now_ms))
         raise AssertionError("the controller wants to be called again and again")
 
     # Brokers

@@ -4,6 +4,7 @@ import pytest
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata import leadership
+from ottla.metadata.controller import REST_MS
 from ottla.metadata.image import NO_LEADER
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
@@ -232,3 +233,15 @@ def test_a_new_controller_does_what_the_last_one_left_half_done(monkeypatch: pyt
     rig.fail_over()
     rig.tick_all()
     assert all(rig.partition("t", index).leader == 1 for index in range(9))
+
+
+def test_what_the_log_does_not_take_is_decided_again_after_a_rest() -> None:
+    rig = a_rig()
+    create(rig)
+    rig.kill(1)
+    rig.pass_ms(SESSION_MS - 600)
+    while not (refused := rig.controller.tick(rig.now_ms).records):
+        rig.now_ms += 100
+    again_ms = rig.controller.next_deadline_ms()
+    assert again_ms == rig.now_ms + REST_MS
+    assert rig.controller.tick(again_ms).records == refused

@@ -162,7 +162,7 @@ def require_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> Br
     return broker
 
 
-def unregister_broker(deciding: Deciding, sessions: Sessions, broker_id: int) -> Result[MetadataRecord, bool]:
+def unregister_broker(deciding: Deciding, broker_id: int) -> Result[MetadataRecord, bool]:
     """Answers whether all is done; if not, the request must be repeated, as there is more than fits one decision."""
     broker = deciding.image.brokers.get(broker_id)
     if broker is None:
@@ -170,6 +170,5 @@ def unregister_broker(deciding: Deciding, sessions: Sessions, broker_id: int) ->
     moves = leadership.without_data(deciding, broker_id)
     if not leadership.is_whole(moves):
         return Result(records=moves, response=False)
-    sessions.end(broker_id)
     record = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch)
     return Result(records=[*moves, record, *balancer.left(deciding.image, broker_id)], response=True)

@@ -56,8 +56,9 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla.replicated import Result
 
-AT_ONCE = 0
-"""A deadline that has passed."""
+REST_MS = 10
+"""After a tick that wrote something. What does not fit one decision leaves room for requests between its parts; and
+should the log not take any more just then, it is not asked again and again."""
 
 
 class Controller:
@@ -82,6 +83,7 @@ class Controller:
         self._state = MetadataState(image, watcher=self._holdings)
         self._sessions = Sessions(config)
         self._elections_due = False
+        self._rests_until_ms = 0
         self._balancer = Balancer(config)
 
     # State
@@ -120,9 +122,10 @@ class Controller:
 
     def next_deadline_ms(self) -> int | None:
         if self._elections_due:
-            return AT_ONCE
+            return self._rests_until_ms
         deadlines = (self._sessions.next_look_ms(), self._balancer.next_deadline_ms(self.image))
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        first_ms = min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return None if first_ms is None else max(first_ms, self._rests_until_ms)
 
     def tick(self, now_ms: int) -> Result[MetadataRecord, None]:
         """Brokers that are silent are fenced; partitions get a leader if they can, and go where they should be."""
@@ -130,8 +133,11 @@ class Controller:
         records = heartbeats.fence_silent(deciding, self._sessions, now_ms)
         if not records and self._elections_due:
             records = leadership.for_leaderless(deciding)
-            self._elections_due = not leadership.is_whole(records)
-        return Result(records=records or self._balancer.tick(deciding.image, self._holdings.reassigning, now_ms))
+            self._elections_due = bool(records)
+        records = records or self._balancer.tick(deciding.image, self._holdings.reassigning, now_ms)
+        if records:
+            self._rests_until_ms = now_ms + REST_MS
+        return Result(records=records)
 
     def suspect(self, dead: Iterable[int]) -> Result[MetadataRecord, bool]:
         """Gossip takes these brokers for dead, and no others: for them `broker_lease_ms` is enough silence."""
@@ -161,7 +167,7 @@ class Controller:
 
     def unregister_broker(self, broker_id: int) -> Result[MetadataRecord, bool]:
         """Answers whether that was all; if not, it must be asked again."""
-        return brokers.unregister_broker(self._deciding(), self._sessions, broker_id)
+        return brokers.unregister_broker(self._deciding(), broker_id)
 
     def allocate_producer_ids(
         self, broker_id: int, broker_epoch: int | None = None
