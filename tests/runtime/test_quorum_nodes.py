@@ -37,7 +37,7 @@ class Nodes:
             port=0,
             cluster_port=0,
             seeds=frozenset([self.seed] if self.seed else []),
-            quorum=QuorumConfig(tick_ms=10),
+            quorum=QuorumConfig(tick_ms=10, voter_replace_ms=1_000),
             **self._settings,  # type: ignore[arg-type]  # whatever a test wants
         )
         node = Node(config, loop=asyncio.get_running_loop(), disk=disk)
@@ -127,6 +127,24 @@ def test_a_leader_that_stops_hands_over_and_comes_back_as_a_follower() -> None:
         assert nodes.rigs[1].node.controller_id in (2, 3)
 
     run(scenario)
+
+
+def test_a_voter_that_is_gone_is_replaced_and_one_that_lost_its_disk_begins_anew() -> None:
+    async def scenario(nodes: Nodes) -> None:
+        for node_id in (1, 2, 3, 4):
+            await nodes.start(node_id)
+        await until(lambda: nodes.voters() == {(1, 2, 3)})
+        await nodes.kill(3)
+        await until(lambda: nodes.voters() == {(1, 2, 4)})
+        await nodes.kill(4)
+        await nodes.start(4)  # with an empty disk
+        await until(lambda: nodes.voters() == {(1, 2, 4)} and _knows_directories(nodes))
+
+    def _knows_directories(nodes: Nodes) -> bool:
+        own = {rig.node.controller.quorum.directory_id for rig in nodes.rigs.values()}
+        return {voter.directory_id for voter in nodes.rigs[1].node.controller.quorum.voters.voters} == own
+
+    run(scenario, cluster=ClusterConfig(broker_session_timeout_ms=500, broker_heartbeat_interval_ms=50))
 
 
 def test_voters_are_changed_by_hand() -> None:

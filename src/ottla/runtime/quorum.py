@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.errors import BrokerError, ErrorCode, OttlaError
+from ottla.errors import BrokerError, ErrorCode
 from ottla.raft.entry import Entry, Snapshot
 from ottla.raft.messages import InstallSnapshot, Message, Outgoing
 from ottla.raft.node import RaftNode
@@ -375,10 +375,10 @@ class Quorum:
             self._alarm = None
 
     def _guarded(self, action: Callable[[], object]) -> None:
-        """A broken invariant ends this node's part in the quorum, loudly: the others must not be led astray by it."""
+        """A bug of ours ends this node's part in the quorum, loudly: the others must not be led astray by it."""
         try:
             action()
-        except OttlaError as error:
+        except Exception as error:
             self.has_failed = True
             self.refusal = BrokerError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
             self._silence()

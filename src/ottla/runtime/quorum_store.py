@@ -153,6 +153,7 @@ class QuorumStore:
         """A snapshot of this node's own has been `put`. Whether it is of any use: a newer one may have come."""
         before = self.newest
         if stored.snapshot_id <= before.snapshot_id:
+            self._forget_before(before.snapshot_id)
             return False
         self._forget_before(before.snapshot_id)
         self._logs.delete_records(self._log, before.snapshot_id.end_offset)

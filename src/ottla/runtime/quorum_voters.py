@@ -1,20 +1,25 @@
-"""Who should vote: the active controller makes voters of brokers while there are fewer than there should be.
+"""Who should vote: the active controller makes voters of brokers, and replaces voters that are gone.
 
-Founders are named by their ids alone; as soon as one is heard from, the directory that it keeps its log in is noted, so
-that it is not mistaken for itself should it ever come back with an empty disk.
+Founders may be named by their ids alone; as soon as one is heard from, the directory that it keeps its log in is noted,
+so that it is not mistaken for itself should it ever come back with an empty disk.
 
 A second voter alone makes a cluster weaker: two must both be there. So from an odd number of voters on two are added,
 one after the other, and none unless there are two to add.
+
+A voter that has been silent for long is removed if another broker can take its place, or if it is back with an empty
+disk: then it may follow the log anew, and becomes a voter again in its turn.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.errors import BrokerError
 from ottla.metadata.placement import open_brokers
+from ottla.raft.quorum import majority
 from ottla.raft.voters import UNKNOWN_DIRECTORY, Voter, VoterSet
 
 if TYPE_CHECKING:
@@ -25,8 +30,74 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 LOOK_EVERY_MS = 500
-"""While there is something to be done."""
+"""While there is something to be done, or to be watched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What the controller knows when it thinks about voters."""
+
+    own_id: int
+    voters: VoterSet
+    image: MetadataImage
+    voters_max: int
+    directory_of: Callable[[int], bytes | None]
+    """Of the nodes that have been heard from."""
+    silent: frozenset[int]
+    """Voters that have not been heard from for so long that they may be replaced."""
+
+    def to_name(self) -> list[Voter]:
+        """Voters whose directory is not known to the quorum, and is to this node."""
+        found = []
+        for voter in self.voters.voters:
+            directory_id = self.directory_of(voter.node_id)
+            if voter.directory_id == UNKNOWN_DIRECTORY and directory_id not in (None, UNKNOWN_DIRECTORY):
+                found.append(Voter(voter.node_id, directory_id or UNKNOWN_DIRECTORY))
+        return found
+
+    def to_add(self) -> list[Voter]:
+        """Brokers that should be voters, in the order in which to try them: racks without a voter first.
+
+        One that is to be taken out of service is not made a voter again.
+        """
+        voters, needed, candidates = self.voters, 2 if len(self.voters) % 2 else 1, self._spare()
+        if self.voters_max - len(voters) < needed or len(candidates) < needed:
+            return []
+        racks = [self.image.brokers[node_id].rack for node_id in voters.ids if node_id in self.image.brokers]
+        ranked = sorted(candidates, key=lambda broker: (racks.count(broker.rack), broker.broker_id))
+        return [Voter(broker.broker_id, broker.log_dirs[0]) for broker in ranked]
+
+    def to_remove(self) -> list[int]:
+        """Voters that are gone, if those that are left can decide that, and somebody can take their place."""
+        gone = [node_id for node_id in self._missing() if node_id in self.silent]
+        left = len(self.voters) - len(gone)
+        if left < majority(len(self.voters) - 1):
+            return []
+        return [node_id for node_id in gone if self._spare() or self._has_lost_its_disk(node_id)]
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing needs to be looked at until a broker comes or goes."""
+        names = any(voter.directory_id == UNKNOWN_DIRECTORY for voter in self.voters.voters)
+        return not names and not self.to_add() and not self._missing()
+
+    def _spare(self) -> list[BrokerImage]:
+        return [
+            broker for broker in open_brokers(self.image) if broker.log_dirs and broker.broker_id not in self.voters
+        ]
+
+    def _missing(self) -> list[int]:
+        """Voters that are not in service as brokers."""
+        brokers = self.image.brokers
+        others = [node_id for node_id in self.voters.ids if node_id != self.own_id]
+        return [node_id for node_id in others if node_id not in brokers or brokers[node_id].fenced]
+
+    def _has_lost_its_disk(self, node_id: int) -> bool:
+        directory_id = self.directory_of(node_id)
+        return directory_id is not None and not self.voters.admits(node_id, directory_id)
 
 
 class VoterKeeper:
@@ -36,12 +107,14 @@ class VoterKeeper:
         metadata: Metadata,
         timers: Timers,
         voters_max: int,
+        replace_after_ms: int,
         directory_of: Callable[[int], bytes | None],
     ) -> None:
         """`directory_of` knows the directories of the nodes that have been heard from."""
         self._metadata = metadata
         self._timers = timers
         self._voters_max = voters_max
+        self._replace_after_ms = replace_after_ms
         self._directory_of = directory_of
         self._alarm: Deadline | None = None
         metadata.on_active(self._on_active)
@@ -59,36 +132,50 @@ class VoterKeeper:
 
     def _look(self) -> None:
         self._alarm = None
-        if not self._metadata.is_active:
-            return
-        voters, image = self._metadata.quorum.voters, self._metadata.image
-        unnamed = [voter.node_id for voter in voters.voters if voter.directory_id == UNKNOWN_DIRECTORY]
-        wanted = wanted_voters(voters, image, self._voters_max)
-        if unnamed:
-            self._name(unnamed)
-        elif wanted:
-            self._add(wanted)
-        if unnamed or wanted:
-            self._alarm = self._timers.after_ms(LOOK_EVERY_MS, self._look)
+        if self._metadata.is_active:
+            situation = self._situation()
+            if not self._name(situation.to_name()) and not self._remove(situation.to_remove()):
+                self._add(situation.to_add())
+            if not situation.is_settled:
+                self._alarm = self._timers.after_ms(LOOK_EVERY_MS, self._look)
 
-    def _name(self, node_ids: Iterable[int]) -> None:
+    def _situation(self) -> Situation:
+        quorum = self._metadata.quorum
+        replicas = quorum.status().replicas
+        return Situation(
+            own_id=quorum.node_id,
+            voters=quorum.voters,
+            image=self._metadata.image,
+            voters_max=self._voters_max,
+            directory_of=self._directory_of,
+            silent=frozenset(
+                each.node_id for each in replicas if each.ticks_since_heard * quorum.tick_ms >= self._replace_after_ms
+            ),
+        )
+
+    # One change at a time, and each may have to wait: for an earlier one, or for a node to catch up.
+
+    def _name(self, voters: Sequence[Voter]) -> bool:
+        return any(self._try(self._metadata.add_voter, voter) for voter in voters)
+
+    def _remove(self, node_ids: Sequence[int]) -> bool:
         for node_id in node_ids:
-            directory_id = self._directory_of(node_id)
-            if directory_id is not None and self._try(Voter(node_id, directory_id)):
-                return  # one change at a time
+            if self._try(self._metadata.remove_voter, node_id):
+                log.warning("node %d is gone, and no voter of the metadata quorum any more", node_id)
+                return True
+        return False
 
-    def _add(self, wanted: Iterable[BrokerImage]) -> None:
-        for broker in wanted:
-            if self._try(Voter(broker.broker_id, broker.log_dirs[0])):
-                log.info("node %d becomes a voter of the metadata quorum", broker.broker_id)
+    def _add(self, voters: Sequence[Voter]) -> None:
+        for voter in voters:
+            if self._try(self._metadata.add_voter, voter):
+                log.info("node %d becomes a voter of the metadata quorum", voter.node_id)
                 return
 
-    def _try(self, voter: Voter) -> bool:
-        """It may have some of the log yet to get, or the last change may not be committed: later, then."""
+    def _try(self, change: Callable[[T], int], what: T) -> bool:
         try:
-            self._metadata.add_voter(voter)
+            change(what)
         except BrokerError as error:
-            log.debug("node %d is not made a voter yet: %s", voter.node_id, error)
+            log.debug("the voters are not changed yet: %s", error)
             return False
         return True
 
@@ -96,17 +183,3 @@ class VoterKeeper:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-
-
-def wanted_voters(voters: VoterSet, image: MetadataImage, voters_max: int) -> list[BrokerImage]:
-    """Brokers that should be voters, in the order in which to try them: racks without a voter first.
-
-    One that is to be taken out of service is not made a voter again.
-    """
-    missing = min(voters_max, len(voters) + len(image.brokers)) - len(voters)
-    needed = 2 if len(voters) % 2 else 1
-    candidates = [broker for broker in open_brokers(image) if broker.log_dirs and broker.broker_id not in voters]
-    if missing < needed or len(candidates) < needed:
-        return []
-    racks = [image.brokers[node_id].rack for node_id in voters.ids if node_id in image.brokers]
-    return sorted(candidates, key=lambda broker: (racks.count(broker.rack), broker.broker_id))
