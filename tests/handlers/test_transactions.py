@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -16,163 +14,17 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 )
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from ottla.protocol.records import Record, build_batch
-from ottla.protocol.schema import Request
 from ottla.transactions.transaction import Producer
-from tests.node_rig import NodeRig, values_of, with_node, with_node_that_dies
-
-BY_NAME = 12
-READ_COMMITTED = 1
-V1_PRODUCE, V1_END, V1_ADD, V1_OFFSETS = 9, 3, 3, 3
-"""Versions of requests as clients send them that know nothing of transactions version 2."""
-
-
-class Client:
-    """A transactional producer, with just what a test needs."""
-
-    def __init__(self, rig: NodeRig, version: int = 2, transactional_id: str = "x") -> None:
-        self.rig = rig
-        self.version = version
-        self.transactional_id = transactional_id
-        self.producer = Producer(-1, -1)
-        self.sequences: dict[tuple[str, int], int] = {}
-
-    async def ask(self, request: Request, version: int | None) -> Any:
-        """As any client does: again while the coordinator loads."""
-        while True:
-            answer = await self.rig.ask(request, version)
-            if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return answer
-            await asyncio.sleep(0)
-
-    async def init(self, **fields: Any) -> InitProducerIdResponse:
-        find = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.transactional_id])
-        assert (await self.rig.ask(find)).coordinators[0].error_code == 0
-        request = InitProducerIdRequest(
-            transactional_id=self.transactional_id, **{"transaction_timeout_ms": 10_000, **fields}
-        )
-        answer = await self.rig.ask(request)
-        assert isinstance(answer, InitProducerIdResponse)
-        self.producer = Producer(answer.producer_id, answer.producer_epoch)
-        self.sequences = {}
-        return answer
-
-    async def add(self, *partitions: tuple[str, int]) -> list[int]:
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.producer.producer_id,
-            v3_and_below_producer_epoch=self.producer.epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[at]) for topic, at in partitions],
-        )
-        answer = await self.rig.ask(request, V1_ADD)
-        return [
-            result.partition_error_code
-            for topic in answer.results_by_topic_v3_and_below
-            for result in topic.results_by_partition
-        ]
-
-    async def send(self, topic: str, *values: bytes, partition: int = 0, api_version: int | None = None) -> int:
-        """The error code."""
-        at = (topic, partition)
-        sequence = self.sequences.get(at, 0)
-        now_ms = self.rig.node.clock.now_ms()
-        batch = build_batch(
-            [Record(key=None, value=value, headers=(), timestamp_ms=now_ms) for value in values],
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
-            base_sequence=sequence,
-            transactional=True,
-        )
-        data = PartitionProduceData(index=partition, records=batch)
-        request = ProduceRequest(
-            transactional_id=self.transactional_id,
-            acks=-1,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-        )
-        api_version = api_version or (BY_NAME if self.version == 2 else V1_PRODUCE)
-        code: int = (await self.rig.ask(request, api_version)).responses[0].partition_responses[0].error_code
-        if not code:
-            self.sequences[at] = sequence + len(values)
-        return code
-
-    async def end(self, commits: bool) -> EndTxnResponse:
-        request = EndTxnRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
-            committed=commits,
-        )
-        answer = await self.ask(request, None if self.version == 2 else V1_END)
-        assert isinstance(answer, EndTxnResponse)
-        if self.version == 2 and not answer.error_code:
-            self.producer = Producer(answer.producer_id, answer.producer_epoch)
-            self.sequences = {}
-        return answer
-
-    async def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
-        if self.version < 2:
-            assert await self.add((topic, partition)) == [0]
-        assert await self.send(topic, *values, partition=partition) == 0
-
-    async def commit_offset(self, group_id: str, topic: str, offset: int, **fields: Any) -> int:
-        if self.version < 2:
-            add = AddOffsetsToTxnRequest(
-                transactional_id=self.transactional_id,
-                producer_id=self.producer.producer_id,
-                producer_epoch=self.producer.epoch,
-                group_id=group_id,
-            )
-            assert (await self.rig.ask(add)).error_code == 0
-        at = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id=group_id,
-            producer_id=self.producer.producer_id,
-            producer_epoch=self.producer.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[at])],
-            **fields,
-        )
-        answer = await self.rig.ask(request, None if self.version == 2 else V1_OFFSETS)
-        code: int = answer.topics[0].partitions[0].error_code
-        return code
-
-
-async def committed(rig: NodeRig, topic: str, partition: int = 0) -> list[bytes | None]:
-    """What a reader of committed records is given of a partition: markers too, and what was aborted."""
-    return values_of(await rig.fetch(topic, partition=partition, isolation_level=READ_COMMITTED))
-
-
-async def group_offset(rig: NodeRig, group_id: str, topic: str, require_stable: bool = False) -> tuple[int, int]:
-    """The offset and the error code."""
-    wanted = OffsetFetchRequestGroup(
-        group_id=group_id, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
-    )
-    group = (await rig.ask(OffsetFetchRequest(groups=[wanted], require_stable=require_stable), 8)).groups[0]
-    if group.error_code:
-        return -1, group.error_code
-    found = group.topics[0].partitions[0]
-    return found.committed_offset, found.error_code
-
+from tests.node_rig import NodeRig, with_node, with_node_that_dies
+from tests.transactions.client import Client, committed, group_offset
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
 
@@ -208,7 +60,7 @@ def test_what_is_open_is_not_read(version: int) -> None:
         assert (data.last_stable_offset, data.high_watermark) == (1, 3)
         assert await committed(rig, "t") == [b"before"]
         await client.end(commits=True)
-        assert (await committed(rig, "t"))[:3] == [b"before", b"open", b"after"]
+        assert await committed(rig, "t") == [b"before", b"open", b"after"]
 
     with_node(scenario)
 
@@ -227,6 +79,7 @@ def test_what_is_aborted_is_told_to_readers(version: int) -> None:
         aborted = [(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()]
         assert aborted == [(producer_id, 0)]
         assert data.last_stable_offset == data.high_watermark == 5
+        assert await committed(rig, "t") == [b"c"]
 
     with_node(scenario)
 
@@ -245,7 +98,7 @@ def test_a_transaction_survives_a_crash_at_rest_and_is_ended_after_it() -> None:
         client = Client(rig)
         client.producer = seen[0]
         assert (await client.end(commits=True)).error_code == 0
-        assert (await committed(rig, "t"))[0] == b"a"
+        assert await committed(rig, "t") == [b"a"]
 
     with_node(end, disk=with_node_that_dies(write))
 
@@ -266,30 +119,9 @@ def test_a_transaction_costs_two_syncs_and_three_with_older_clients() -> None:
 
 
 async def _transaction(client: Client) -> None:
-    """Three partitions in one request, as a client sends them that batches."""
-    rig = client.rig
     if client.version < 2:
         await client.add(("t", 0), ("t", 1), ("t", 2))
-    now_ms = rig.node.clock.now_ms()
-    data = []
-    for partition in range(3):
-        sequence = client.sequences.get(("t", partition), 0)
-        batch = build_batch(
-            [Record(key=None, value=b"v", headers=(), timestamp_ms=now_ms)],
-            producer_id=client.producer.producer_id,
-            producer_epoch=client.producer.epoch,
-            base_sequence=sequence,
-            transactional=True,
-        )
-        client.sequences["t", partition] = sequence + 1
-        data.append(PartitionProduceData(index=partition, records=batch))
-    request = ProduceRequest(
-        transactional_id=client.transactional_id,
-        acks=-1,
-        topic_data=[TopicProduceData(name="t", partition_data=data)],
-    )
-    answer = await rig.ask(request, BY_NAME if client.version == 2 else V1_PRODUCE)
-    assert [part.error_code for part in answer.responses[0].partition_responses] == [0, 0, 0]
+    assert await client.send_to("t", [0, 1, 2], b"v") == [0, 0, 0]
     assert (await client.end(commits=True)).error_code == 0
 
 
@@ -339,20 +171,7 @@ def test_one_refused_partition_does_not_keep_the_others_from_being_written() -> 
         client = Client(rig, version=1)
         await client.init()
         await client.add(("t", 0))
-        batch = build_batch(
-            [Record(key=None, value=b"v", headers=(), timestamp_ms=rig.node.clock.now_ms())],
-            producer_id=client.producer.producer_id,
-            producer_epoch=client.producer.epoch,
-            base_sequence=0,
-            transactional=True,
-        )
-        data = [PartitionProduceData(index=index, records=batch) for index in range(2)]
-        request = ProduceRequest(
-            transactional_id="x", acks=-1, topic_data=[TopicProduceData(name="t", partition_data=data)]
-        )
-        answer = await rig.ask(request, V1_PRODUCE)
-        codes = {part.index: part.error_code for part in answer.responses[0].partition_responses}
-        assert codes == {0: 0, 1: ErrorCode.INVALID_TXN_STATE}
+        assert await client.send_to("t", [0, 1], b"v") == [0, ErrorCode.INVALID_TXN_STATE]
 
     with_node(scenario)
 
@@ -559,6 +378,6 @@ def test_v2_a_marker_that_comes_late_does_not_end_the_next_transaction() -> None
         assert end_offset == 2
         await client.write("t", b"b")
         assert await write_again() == ErrorCode.INVALID_PRODUCER_EPOCH
-        assert await committed(rig, "t") == [b"a", (await rig.values("t"))[1]]
+        assert await committed(rig, "t") == [b"a"]
 
     with_node(scenario)

@@ -54,3 +54,14 @@ def test_truncation_forgets_markers_from_the_offset_on() -> None:
     index.flush()
 
     assert TxnIndex(disk, "i").aborted == [aborted(0, 5, 6), aborted(8, 12, 13)]
+
+
+def test_after_a_crash_the_end_is_dropped_as_far_as_the_log_does_not_say_the_same() -> None:
+    disk = CrashingDisk()
+    index = index_of(*(aborted(10 * number, 10 * number + 5, 10 * number + 6) for number in range(4)), disk=disk)
+    index.flush()
+
+    index.keep_backed(lambda entry: entry.last_offset <= 15)
+
+    assert [entry.last_offset for entry in index.aborted] == [5, 15]
+    assert [entry.last_offset for entry in TxnIndex(disk, "i").aborted] == [5, 15]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.errors import BrokerError, CorruptLogError
-from ottla.protocol.records import BATCH_HEADER, BODY_AT, crc32c
+from ottla.protocol.records import BATCH_HEADER, BODY_AT, CONTROL_BIT, crc32c
 from ottla.storage import names
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.replay import note_abort, producers_at, replay_batch
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.ports import Disk
     from ottla.storage.producer_state import ProducerState
     from ottla.storage.time_index import TimeEntry
+    from ottla.storage.txn_index import AbortedTransaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +265,10 @@ class _Recovery:
 
     def _recover_segment(self, segment: Segment) -> bool:
         """Whether all of it is good; otherwise it has been cut."""
-        scan = segment.scan(self._trusted_position(segment))
+        position = self._trusted_position(segment)
+        # Only now: it is looked up by the other indexes.
+        segment.txns.keep_backed(lambda aborted: self._is_marker(segment, aborted))
+        scan = segment.scan(position)
         problem = ""
         for batch in scan:
             problem = self._take(segment, scan.position, batch)
@@ -318,6 +322,19 @@ class _Recovery:
         except BrokerError:
             return False
         return position is not None and self._is_batch(segment, position, entry.offset, entry.timestamp_ms)
+
+    def _is_marker(self, segment: Segment, aborted: AbortedTransaction) -> bool:
+        """Whether the log has a control batch where an index says that a transaction was aborted."""
+        try:
+            position = segment.locate(aborted.last_offset, segment.size_bytes)
+        except BrokerError:
+            return False
+        header = b"" if position is None else segment.file().pread(BATCH_HEADER.size, position)
+        if len(header) < BATCH_HEADER.size:
+            return False
+        fields = BATCH_HEADER.unpack(header)
+        is_control = bool(fields[5] & CONTROL_BIT)
+        return is_control and (fields[0], fields[9]) == (aborted.last_offset, aborted.producer_id)
 
     def _take(self, segment: Segment, position: int, batch: memoryview) -> str:
         """Make a batch part of the log again. Returns what is wrong with it instead, if something is."""

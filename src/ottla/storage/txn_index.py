@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ottla.ports import Disk, File
 
@@ -73,6 +73,17 @@ class TxnIndex:
                 break
             ordered.append(transaction)
         self._keep(ordered)
+
+    def keep_backed(self, is_backed: Callable[[AbortedTransaction], bool]) -> None:
+        """After a crash: drop entries from the end until one is what the log says too.
+
+        What was written last may be torn, and bytes that are half lost can look like a transaction that never was.
+        """
+        count = len(self.aborted)
+        while count and not is_backed(self.aborted[count - 1]):
+            count -= 1
+        if count < len(self.aborted):
+            self._keep(self.aborted[:count])
 
     def _keep(self, transactions: list[AbortedTransaction]) -> None:
         self.aborted = transactions
