@@ -7,7 +7,7 @@ SEEDS   ?= 200
 NODES   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-quick crash simulate clean
+.PHONY: help install run test lint types imports unit interop bench bench-quick bench-cluster crash simulate clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ bench: install  ## all benchmarks, beside Apache Kafka where Java and Maven are 
 
 bench-quick: install  ## the main benchmarks in three minutes
 	$(BIN)/python -m bench quick
+
+bench-cluster: install  ## three nodes: throughput, latency, and how long writers stand still when one dies
+	$(BIN)/python -m bench cluster --json bench/build/cluster.json
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist .interop bench/build

@@ -1,4 +1,4 @@
-"""`python -m bench quick | full | one NAME…`: see the package's docstring."""
+"""`python -m bench quick | full | cluster | one NAME…`: see the package's docstring."""
 
 import argparse
 import json
@@ -11,16 +11,18 @@ from pathlib import Path
 from bench import apache_kafka, report
 from bench.native import DriverError
 from bench.runner import Plan, Run, clean, run
-from bench.servers import NAMES
-from bench.workloads import BY_NAME, QUICK, WORKLOADS, Windows
+from bench.servers import CLUSTERS, NAMES
+from bench.setting import Windows
+from bench.workloads import BY_NAME, CLUSTER, FAILOVER, QUICK, WORKLOADS
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Ottla, beside Apache Kafka.")
-    parser.add_argument("what", choices=["quick", "full", "one", "list"])
+    parser.add_argument("what", choices=["quick", "full", "cluster", "one", "list"])
     parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all of the mode if none is named")
     parser.add_argument(
-        "--systems", help=f"comma-separated, of {', '.join(NAMES)}; or a command with {{port}} and {{dir}}"
+        "--systems",
+        help=f"comma-separated, of {', '.join((*NAMES, *CLUSTERS))}; or a command with {{port}} and {{dir}}",
     )
     parser.add_argument("--seconds", type=float, help="the measured window")
     parser.add_argument("--warmup", type=float, help="load before the window, in seconds")
@@ -37,7 +39,16 @@ def _defaults(arguments: argparse.Namespace) -> Plan:
             return Plan(workloads=QUICK, systems=NAMES, windows=windows, repetitions=1, touch_gb=2)
         case "full":
             windows = Windows(seconds=5, warmup_s=2, data_scale=2, starts=5, idle_s=20)
-            return Plan(workloads=tuple(BY_NAME), systems=NAMES, windows=windows, repetitions=3, touch_gb=4)
+            return Plan(
+                workloads=tuple(name for name in BY_NAME if name not in FAILOVER),
+                systems=NAMES,
+                windows=windows,
+                repetitions=3,
+                touch_gb=4,
+            )
+        case "cluster":
+            windows = Windows(seconds=4, warmup_s=2, starts=1, idle_s=10)
+            return Plan(workloads=CLUSTER, systems=CLUSTERS, windows=windows, repetitions=2, touch_gb=2)
     windows = Windows(seconds=4, warmup_s=1)
     return Plan(workloads=arguments.names, systems=("ottla",), windows=windows, repetitions=1, touch_gb=1)
 

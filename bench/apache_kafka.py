@@ -88,36 +88,42 @@ def tool_command(main_class: str, arguments: Sequence[str]) -> list[str]:
     return [*_java(*_TOOL_JVM, log_level="ERROR"), main_class, *arguments]
 
 
-def format_storage(port: int, directory: Path, *, settings: Mapping[str, str]) -> None:
-    """Write the settings of one node that is broker and controller, and format its storage."""
+def format_storage(ports: Sequence[int], directory: Path, *, settings: Mapping[str, str]) -> None:
+    """Write the settings of nodes that are brokers and controllers, and format their storage."""
     directory.mkdir(parents=True, exist_ok=True)
-    properties = directory / "server.properties"
-    properties.write_text(
-        "".join(f"{k}={v}\n" for k, v in (_server_settings(port, directory) | dict(settings)).items())
-    )
-    command = [*_java(log_level="WARN"), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)]
-    subprocess.run(command, check=True, capture_output=True)
+    for number in range(len(ports)):
+        properties = _properties(directory, number)
+        every = _server_settings(ports, number, directory) | dict(settings)
+        properties.write_text("".join(f"{key}={value}\n" for key, value in every.items()))
+        command = [*_java(log_level="WARN"), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID]
+        subprocess.run([*command, "-c", str(properties)], check=True, capture_output=True)
 
 
-def start_server(directory: Path) -> subprocess.Popen[bytes]:
-    """Start the node whose storage was formatted; the caller waits until it answers."""
-    command = [*_java(*_SERVER_JVM, log_level="WARN"), "kafka.Kafka", str(directory / "server.properties")]
+def start_server(directory: Path, number: int = 0) -> subprocess.Popen[bytes]:
+    """Start a node whose storage was formatted; the caller waits until it answers."""
+    command = [*_java(*_SERVER_JVM, log_level="WARN"), "kafka.Kafka", str(_properties(directory, number))]
     with open(directory / "server.log", "ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
-def _server_settings(port: int, directory: Path) -> dict[str, str]:
+def _properties(directory: Path, number: int) -> Path:
+    return directory / f"server-{number}.properties"
+
+
+def _server_settings(ports: Sequence[int], number: int, directory: Path) -> dict[str, str]:
+    port, copies = ports[number], str(len(ports))
+    voters = ",".join(f"{at + 1}@127.0.0.1:{voter + 1}" for at, voter in enumerate(ports))
     return {
         "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@127.0.0.1:{port + 1}",
+        "node.id": str(number + 1),
+        "controller.quorum.voters": voters,
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "log.dirs": str(directory / "logs"),
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
+        "log.dirs": str(directory / f"logs-{number}"),
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",

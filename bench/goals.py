@@ -39,10 +39,23 @@ PAGE_CACHE: Goals = {
     "one_partition_consume": {"mb_per_s": 100},
     "memory": {"broker_rss_mb": 120},
 }
+CLUSTER: Goals = {
+    "default_1kb": {"mb_per_s": 170, "broker_cpu_us": 9},
+    "batches_1kb": {"mb_per_s": 35, "broker_cpu_us": 45},
+    "produce_1conn": {"rate": 1_600, "p50_ms": 0.6, "broker_cpu_us": 300},
+    "produce_200conn": {"rate": 15_000, "p99_ms": 40, "broker_cpu_us": 90},
+    "e2e_1k": {"p50_ms": 1, "p99_ms": 6},
+    "kill": {"gap_led_s": 3, "gap_others_s": 1},
+    "kill_controller": {"gap_led_s": 3, "gap_others_s": 1},
+    "clean_stop": {"gap_led_s": 0.5, "gap_others_s": 0.2},
+    "start": {"idle_cpu_percent": 2},
+    "memory": {"broker_rss_mb": 300},
+    "topics": {"thousand_topics_s": 1},
+}
 
 
 def goals_of(system: str, workload: str) -> dict[str, float]:
-    goals = {"ottla": DURABLE, "ottla-os": PAGE_CACHE}.get(system, {})
+    goals = {"ottla": DURABLE, "ottla-os": PAGE_CACHE, "ottla-3": CLUSTER}.get(system, {})
     return goals.get(workload, {})
 
 

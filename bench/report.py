@@ -27,9 +27,17 @@ _SHOWN = (
     ("idle_cpu_percent", "{:.1f} % idle"),
     ("one_topic_ms", "{:.1f} ms"),
     ("thousand_topics_s", "{:.2f} s"),
+    ("gap_led_s", "{:.2f} s"),
+    ("gap_others_s", "others {:.2f} s"),
 )
 _SPREAD_SHOWN = frozenset({"rate", "broker_cpu_us", "start_s"})
-_COUNTERPARTS = (("ottla", "kafka-durable"), ("ottla-os", "kafka"), ("ottla", "kafka"))
+_COUNTERPARTS = (
+    ("ottla", "kafka-durable"),
+    ("ottla-os", "kafka"),
+    ("ottla", "kafka"),
+    ("ottla-3", "kafka-durable-3"),
+    ("ottla-3", "kafka-3"),
+)
 
 
 def line(measured: Measured) -> str:

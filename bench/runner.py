@@ -17,8 +17,9 @@ from pathlib import Path
 
 from bench.native import BUILD, DriverError, Measured
 from bench.servers import Kafka, Server, make_server
+from bench.setting import Setting, Windows
 from bench.wire import RequestFailedError
-from bench.workloads import BY_NAME, Setting, Windows, Workload
+from bench.workloads import BY_NAME, Workload
 
 DATA = Path(os.environ.get("OTTLA_BENCH_DIR", BUILD / "data"))
 _TOUCH_CHUNK = bytes(1 << 20)
@@ -104,7 +105,8 @@ def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:
     server.resume()
 
     def spare() -> Server:
-        return make_server(server.name, server.directory.with_name(f"{server.directory.name}-spare"))
+        directory = server.directory.with_name(f"{server.directory.name}-spare")
+        return make_server(server.name, directory, may_be_paused=False)
 
     try:
         return workload.measure(Setting(server=server, windows=plan.windows, spare=spare))

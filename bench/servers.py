@@ -11,57 +11,81 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from bench import apache_kafka
-from bench.processes import cpu_s, stop
+from bench.processes import cpu_s, rss_mb, stop
 from bench.wire import wait_until_ready
 
 _READY_WITHIN_S = 60.0
 
 
 class Server(ABC):
-    """One broker on a free port with an empty directory."""
+    """A broker, or a cluster of them, on free ports with an empty directory."""
 
     name: str
+    brokers = 1
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = 0
+        self.ports: list[int] = []
         self.start_s = 0.0
-        """From the start of the process to its first answer."""
+        """From the start of the first process to an answer that names all brokers."""
         self.start_cpu_s = 0.0
-        self._process: subprocess.Popen[bytes] | None = None
+        self.processes: list[subprocess.Popen[bytes]] = []
 
     @abstractmethod
-    def _launch(self) -> subprocess.Popen[bytes]:
-        """Start the process; `port` and `directory` are set."""
+    def _launch(self, number: int) -> subprocess.Popen[bytes]:
+        """Start the process of one broker, counted from 0; `ports` and `directory` are set."""
 
     @property
-    def pid(self) -> int:
-        if self._process is None:
-            raise RuntimeError(f"{self.name} was not started")
-        return self._process.pid
+    def port(self) -> int:
+        return self.ports[0]
+
+    @property
+    def replicas(self) -> int:
+        """Of the topics that are written to."""
+        return self.brokers
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self.processes]
+
+    def cpu_s(self) -> float:
+        return sum(map(cpu_s, self.pids))
+
+    def rss_mb(self) -> float:
+        return sum(map(rss_mb, self.pids))
 
     def start(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
-        self.port = _free_port()
+        self.ports = [_free_port() for _ in range(self.brokers)]
         self.prepare()
         began = time.monotonic()
-        self._process = self._launch()
-        self.start_s = wait_until_ready(self.port, within_s=_READY_WITHIN_S) - began
-        self.start_cpu_s = cpu_s(self.pid)
+        self.processes = [self._launch(number) for number in range(self.brokers)]
+        ready = [wait_until_ready(port, within_s=_READY_WITHIN_S, brokers=self.brokers) for port in self.ports]
+        self.start_s = max(ready) - began
+        self.start_cpu_s = self.cpu_s()
 
     def prepare(self) -> None:  # noqa: B027 - most servers have nothing to do here
         """What has to be done before the clock of the start runs."""
 
     def pause(self) -> None:
-        os.kill(self.pid, signal.SIGSTOP)
+        for pid in self.pids:
+            os.kill(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT)
 
     def stop(self) -> None:
-        if self._process is not None:
-            stop(self._process)
+        for process in self.processes:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        for process in self.processes:
+            stop(process)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -73,30 +97,67 @@ class Ottla(Server):
         self.name = "ottla" if durability == "commit" else f"ottla-{durability}"
         self._durability = durability
 
-    def _launch(self) -> subprocess.Popen[bytes]:
+    def _launch(self, number: int) -> subprocess.Popen[bytes]:
+        return self._run(number, [])
+
+    def _run(self, number: int, options: list[str]) -> subprocess.Popen[bytes]:
         ottla = Path(sys.executable).with_name("ottla")
-        command = [str(ottla), "start", "--port", str(self.port), "--data-dir", str(self.directory / "data")]
-        command += ["--durability", self._durability]
-        with open(self.directory / "server.log", "wb") as log:
+        command = [str(ottla), "start", "--port", str(self.ports[number])]
+        command += ["--data-dir", str(self.directory / f"data-{number}"), "--durability", self._durability, *options]
+        with open(self.directory / "server.log", "ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+
+class OttlaCluster(Ottla):
+    """Three nodes that found a cluster together."""
+
+    brokers = 3
+
+    def __init__(self, directory: Path, durability: str, *, may_be_paused: bool = True) -> None:
+        super().__init__(directory, durability)
+        self.name += "-3"
+        self._may_be_paused = may_be_paused
+
+    def prepare(self) -> None:
+        self._cluster_ports = [_free_port() for _ in range(self.brokers)]
+
+    def _launch(self, number: int) -> subprocess.Popen[bytes]:
+        options = ["--node-id", str(number + 1), "--cluster-port", str(self._cluster_ports[number])]
+        options += ["--seeds", ",".join(f"127.0.0.1:{port}" for port in self._cluster_ports)]
+        if self._may_be_paused:
+            patient = self.directory / "patient.yaml"
+            patient.write_text("cluster:\n  broker_session_timeout_ms: 1h\n  broker_lease_ms: 1h\n")
+            options += ["--config", str(patient)]
+        return self._run(number, options)
 
 
 class Kafka(Server):
     """Apache Kafka, with its default of leaving the disk to the system or synced for every request as Ottla does."""
 
-    def __init__(self, directory: Path, *, durable: bool) -> None:
+    def __init__(self, directory: Path, *, durable: bool, may_be_paused: bool = True) -> None:
         super().__init__(directory)
         self.name = "kafka-durable" if durable else "kafka"
-        # Paused brokers must not look dead to their own controller when they go on.
-        self._settings = {"broker.session.timeout.ms": "3600000", "log.retention.hours": "-1"}
+        self._settings = {"log.retention.hours": "-1"}
+        if may_be_paused:  # then brokers must not look dead to their own controller when they go on
+            self._settings["broker.session.timeout.ms"] = "3600000"
         if durable:
             self._settings["log.flush.interval.messages"] = "1"
 
     def prepare(self) -> None:
-        apache_kafka.format_storage(self.port, self.directory, settings=self._settings)
+        apache_kafka.format_storage(self.ports, self.directory, settings=self._settings)
 
-    def _launch(self) -> subprocess.Popen[bytes]:
-        return apache_kafka.start_server(self.directory)
+    def _launch(self, number: int) -> subprocess.Popen[bytes]:
+        return apache_kafka.start_server(self.directory, number)
+
+
+class KafkaCluster(Kafka):
+    """Three brokers that are controllers too."""
+
+    brokers = 3
+
+    def __init__(self, directory: Path, *, durable: bool, may_be_paused: bool = True) -> None:
+        super().__init__(directory, durable=durable, may_be_paused=may_be_paused)
+        self.name += "-3"
 
 
 class Command(Server):
@@ -106,7 +167,7 @@ class Command(Server):
         super().__init__(directory)
         self.name = command
 
-    def _launch(self) -> subprocess.Popen[bytes]:
+    def _launch(self, number: int) -> subprocess.Popen[bytes]:
         command = self.name.format(port=self.port, dir=self.directory / "data")
         with open(self.directory / "server.log", "wb") as log:
             return subprocess.Popen(command.split(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -114,18 +175,24 @@ class Command(Server):
 
 NAMES = ("ottla", "kafka-durable", "ottla-os", "kafka")
 """Durable against durable, then page cache against page cache."""
+CLUSTERS = ("ottla-3", "kafka-durable-3", "kafka-3")
 
 
-def make_server(name: str, directory: Path) -> Server:
+def make_server(name: str, directory: Path, *, may_be_paused: bool = True) -> Server:
+    """`may_be_paused`: brokers are not taken for dead after a pause. Without it failures are noticed as usual."""
     match name:
         case "ottla":
             return Ottla(directory, "commit")
         case "ottla-os":
             return Ottla(directory, "os")
-        case "kafka":
-            return Kafka(directory, durable=False)
-        case "kafka-durable":
-            return Kafka(directory, durable=True)
+        case "ottla-3":
+            return OttlaCluster(directory, "commit", may_be_paused=may_be_paused)
+        case "ottla-os-3":
+            return OttlaCluster(directory, "os", may_be_paused=may_be_paused)
+        case "kafka" | "kafka-durable":
+            return Kafka(directory, durable=name == "kafka-durable", may_be_paused=may_be_paused)
+        case "kafka-3" | "kafka-durable-3":
+            return KafkaCluster(directory, durable=name == "kafka-durable-3", may_be_paused=may_be_paused)
     return Command(directory, name)
 
 

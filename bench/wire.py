@@ -57,25 +57,36 @@ class WireClient:
         brokers: int = struct.unpack_from(">i", self._call(_METADATA, 1, struct.pack(">i", 0)))[0]
         return brokers
 
-    def leaders_known(self, topic: str) -> bool:
-        """Metadata v1 for one topic: does each of its partitions have a leader?"""
+    def leader_ports(self, topic: str) -> list[int] | None:
+        """Metadata v1 for one topic: the port of the leader of each partition; None while one has none."""
         answer = self._call(_METADATA, 1, struct.pack(">i", 1) + _string(topic))
-        at = 4
+        at, ports = 4, {}
         for _ in range(struct.unpack_from(">i", answer)[0]):  # brokers: id, host, port, rack
-            at += 4
-            at = _after_string(answer, at) + 4
-            at = _after_string(answer, at)
+            (broker,) = struct.unpack_from(">i", answer, at)
+            at = _after_string(answer, at + 4)
+            (ports[broker],) = struct.unpack_from(">i", answer, at)
+            at = _after_string(answer, at + 4)
         at += 4 + 4  # controller id, topic count
         (error,) = struct.unpack_from(">h", answer, at)
         at = _after_string(answer, at + 2) + 1
         (partitions,) = struct.unpack_from(">i", answer, at)
-        (first_error,) = struct.unpack_from(">h", answer, at + 4) if partitions else (0,)
-        return bool(error == 0 and partitions > 0 and first_error == 0)
+        at += 4
+        leaders: dict[int, int] = {}
+        for _ in range(partitions):  # error, index, leader, replicas, isr
+            error_of_one, index, leader, replicas = struct.unpack_from(">hiii", answer, at)
+            (isr,) = struct.unpack_from(">i", answer, at + 14 + 4 * replicas)
+            at += 18 + 4 * replicas + 4 * isr
+            if error_of_one or leader not in ports or isr < replicas:
+                return None
+            leaders[index] = ports[leader]
+        return [leaders[index] for index in sorted(leaders)] if leaders and not error else None
 
-    def create_topics(self, names: Sequence[str], *, partitions: int) -> None:
-        """CreateTopics v2, all names in one request."""
+    def create_topics(self, names: Sequence[str], *, partitions: int, replicas: int = 1) -> None:
+        """CreateTopics v2, all names in one request. Where there are replicas, writers wait for two of them."""
+        configs = {"min.insync.replicas": "2"} if replicas > 1 else {}
+        pairs = struct.pack(">i", len(configs)) + b"".join(_string(k) + _string(v) for k, v in configs.items())
         body = [struct.pack(">i", len(names))]
-        body += [_string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names]
+        body += [_string(name) + struct.pack(">ihi", partitions, replicas, 0) + pairs for name in names]
         body.append(struct.pack(">i?", 60_000, False))
         answer = self._call(_CREATE_TOPICS, 2, b"".join(body))
         _raise_errors(answer, 4, with_message=True)
@@ -86,13 +97,13 @@ class WireClient:
         _raise_errors(self._call(_DELETE_TOPICS, 1, body), 4, with_message=False)
 
 
-def wait_until_ready(port: int, *, within_s: float) -> float:
-    """The time of the first Metadata answer that names a broker, tried again every millisecond."""
+def wait_until_ready(port: int, *, within_s: float, brokers: int = 1) -> float:
+    """The time of the first Metadata answer that names so many brokers, tried again every millisecond."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:
             with WireClient(port, timeout_s=within_s) as client:
-                while client.broker_count() == 0:
+                while client.broker_count() < brokers:
                     time.sleep(0.001)
                 return time.monotonic()
         except OSError:
@@ -100,14 +111,18 @@ def wait_until_ready(port: int, *, within_s: float) -> float:
     raise TimeoutError(f"no answer on port {port} within {within_s:g} s")
 
 
-def wait_for_leaders(port: int, topic: str, *, within_s: float = 30) -> None:
-    """Kafka answers CreateTopics before its own metadata knows the leaders; wait until a producer could start."""
+def wait_for_leaders(port: int, topic: str, *, within_s: float = 30) -> list[int]:
+    """Kafka answers CreateTopics before its own metadata knows the leaders; wait until a producer could start.
+
+    Returns the port of each partition's leader.
+    """
     deadline = time.monotonic() + within_s
     with WireClient(port) as client:
-        while not client.leaders_known(topic):
+        while (ports := client.leader_ports(topic)) is None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{topic} has no leaders after {within_s:g} s")
             time.sleep(0.005)
+        return ports
 
 
 def _string(text: str) -> bytes:

@@ -8,37 +8,17 @@ librdkafka), `broker_rss_mb`. Every run writes to topics of its own and deletes 
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from bench import failover
 from bench.native import Measured, rawload, rdload
-from bench.processes import cpu_s, rss_mb
 from bench.servers import Server
+from bench.setting import Setting
 from bench.wire import WireClient, wait_for_leaders
 
 _run_numbers = itertools.count()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Windows:
-    """How long to look."""
-
-    seconds: float
-    warmup_s: float
-    data_scale: float = 1.0
-    """Multiplies what is written before a consume run."""
-    starts: int = 3
-    idle_s: float = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What a workload gets: the server, how long to look, and a way to start another server of the same kind."""
-
-    server: Server
-    windows: Windows
-    spare: Callable[[], Server]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +29,27 @@ class Workload:
 
 
 @contextmanager
-def _topic(server: Server, name: str, partitions: int) -> Iterator[str]:
+def _topic(server: Server, name: str, partitions: int) -> Iterator[tuple[str, list[int]]]:
+    """A new topic, and the port of the leader of each of its partitions."""
     topic = f"{name}-{next(_run_numbers)}"
     with WireClient(server.port) as client:
-        client.create_topics([topic], partitions=partitions)
-        wait_for_leaders(server.port, topic)
+        client.create_topics([topic], partitions=partitions, replicas=server.replicas)
         try:
-            yield topic
+            yield topic, wait_for_leaders(server.port, topic)
         finally:
             client.delete_topics([topic])
 
 
+def _listed(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
 def _raw(name: str, *, partitions: int = 6, **options: object) -> Callable[[Setting], Measured]:
     def measure(at: Setting) -> Measured:
-        with _topic(at.server, name, partitions) as topic:
+        with _topic(at.server, name, partitions) as (topic, leaders):
             return rawload(
-                port=at.server.port,
-                pid=at.server.pid,
+                leaders=_listed(leaders),
+                pids=_listed(at.server.pids),
                 topic=topic,
                 partitions=partitions,
                 seconds=at.windows.seconds,
@@ -78,11 +62,11 @@ def _raw(name: str, *, partitions: int = 6, **options: object) -> Callable[[Sett
 
 def _rd(name: str, mode: str, *, partitions: int = 6, **options: object) -> Callable[[Setting], Measured]:
     def measure(at: Setting) -> Measured:
-        with _topic(at.server, name, partitions) as topic:
+        with _topic(at.server, name, partitions) as (topic, _):
             return rdload(
                 mode=mode,
-                bootstrap=f"127.0.0.1:{at.server.port}",
-                pid=at.server.pid,
+                bootstrap=at.server.bootstrap,
+                pids=_listed(at.server.pids),
                 topic=topic,
                 partitions=partitions,
                 seconds=at.windows.seconds,
@@ -96,9 +80,9 @@ def _rd(name: str, mode: str, *, partitions: int = 6, **options: object) -> Call
 def _consume(name: str, *, record_bytes: int, records: int, partitions: int = 6) -> Callable[[Setting], Measured]:
     def measure(at: Setting) -> Measured:
         count = int(records * at.windows.data_scale)
-        common: dict[str, object] = {"bootstrap": f"127.0.0.1:{at.server.port}", "pid": at.server.pid, "count": count}
+        common: dict[str, object] = {"bootstrap": at.server.bootstrap, "pids": _listed(at.server.pids), "count": count}
         common |= {"record_bytes": record_bytes, "partitions": partitions}
-        with _topic(at.server, name, partitions) as topic:
+        with _topic(at.server, name, partitions) as (topic, _):
             rdload(mode="fill", topic=topic, **common)
             return rdload(mode="consume", topic=topic, **common)
 
@@ -116,10 +100,10 @@ def _start_and_idle(at: Setting) -> Measured:
         if number < at.windows.starts - 1:
             spare.stop()
     time.sleep(2)
-    before, began = cpu_s(spare.pid), time.monotonic()
+    before, began = spare.cpu_s(), time.monotonic()
     time.sleep(at.windows.idle_s)
-    idle_percent = (cpu_s(spare.pid) - before) / (time.monotonic() - began) * 100
-    memory = rss_mb(spare.pid)
+    idle_percent = (spare.cpu_s() - before) / (time.monotonic() - began) * 100
+    memory = spare.rss_mb()
     spare.stop()
     return {
         "start_s": statistics.median(starts),
@@ -138,12 +122,12 @@ def _create_topics(at: Setting) -> Measured:
     with WireClient(at.server.port) as client:
         for name in one:
             began = time.monotonic()
-            client.create_topics([name], partitions=1)
+            client.create_topics([name], partitions=1, replicas=at.server.replicas)
             times.append(time.monotonic() - began)
-        began, before = time.monotonic(), cpu_s(at.server.pid)
-        client.create_topics(many, partitions=1)
+        began, before = time.monotonic(), at.server.cpu_s()
+        client.create_topics(many, partitions=1, replicas=at.server.replicas)
         thousand_s = time.monotonic() - began
-        thousand_cpu_s = cpu_s(at.server.pid) - before
+        thousand_cpu_s = at.server.cpu_s() - before
         client.delete_topics([*one, *many])
     return {
         "one_topic_ms": statistics.median(times) * 1000,
@@ -162,7 +146,7 @@ def _many_partitions(at: Setting) -> Measured:
 
 def _memory(at: Setting) -> Measured:
     """Memory after whatever ran before."""
-    return {"broker_rss_mb": rss_mb(at.server.pid)}
+    return {"broker_rss_mb": at.server.rss_mb()}
 
 
 WORKLOADS = (
@@ -245,7 +229,31 @@ WORKLOADS = (
         title="consume 1 KB from one partition",
         measure=_consume("one_partition_consume", partitions=1, record_bytes=1000, records=1_500_000),
     ),
+    Workload(
+        name="kill",
+        title="longest gap between acks, kill -9 of a node: partitions that it led / others",
+        measure=failover.kill_follower,
+    ),
+    Workload(
+        name="kill_controller",
+        title="the same, kill -9 of the controller",
+        measure=failover.kill_controller,
+    ),
+    Workload(name="clean_stop", title="the same, clean stop of a node", measure=failover.stop_follower),
     Workload(name="memory", title="memory after this load", measure=_memory),
 )
 BY_NAME = {workload.name: workload for workload in WORKLOADS}
+FAILOVER = ("kill", "kill_controller", "clean_stop")
+"""For clusters only."""
+CLUSTER = (
+    "default_1kb",
+    "batches_1kb",
+    "produce_1conn",
+    "produce_200conn",
+    "e2e_1k",
+    "topics",
+    *FAILOVER,
+    "start",
+    "memory",
+)
 QUICK = ("produce_1conn", "produce_200conn", "batches_1kb", "default_1kb", "consume_1kb", "e2e_1k", "memory")

@@ -46,6 +46,22 @@ static inline double process_rss_mb(int pid) {
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1e6;
 }
 
+/* Of several processes, given as "12,34": a cluster is measured as a whole. */
+static inline double sum_over(const char *pids, double (*figure)(int)) {
+    double sum = 0;
+    while (*pids) {
+        char *end;
+        int pid = (int)strtol(pids, &end, 10);
+        if (end == pids) break;
+        sum += figure(pid);
+        pids = *end ? end + 1 : end;
+    }
+    return sum;
+}
+
+static inline double brokers_cpu_s(const char *pids) { return sum_over(pids, process_cpu_s); }
+static inline double brokers_rss_mb(const char *pids) { return sum_over(pids, process_rss_mb); }
+
 /* ---- percentiles: every sample is kept, so that they are exact ---------------------------------------------------- */
 
 struct samples {

@@ -5,6 +5,8 @@
  * broker. The broker's CPU time is read from /proc at the ends of the measured window, by this very process: a
  * harness that reads it before and after the run would count connecting and warming up as well.
  *
+ * A cluster is given as the port of each partition's leader (--leaders 9092,9093,…).
+ *
  * Prints one JSON object. Exit code 1: the broker could not be reached or closed a connection; 2: wrong arguments.
  */
 #define _GNU_SOURCE
@@ -24,8 +26,8 @@
 #include "measure.h"
 
 struct options {
-    const char *host, *topic;
-    int port, connections, in_flight, acks, record_bytes, records, topics, partitions, per_request, version, pid;
+    const char *host, *topic, *pids, *leaders;
+    int port, connections, in_flight, acks, record_bytes, records, topics, partitions, per_request, version;
     double seconds, warmup;
 };
 
@@ -35,7 +37,7 @@ struct request {
 };
 
 struct connection {
-    int fd;
+    int fd, port;
     uint32_t correlation_id, answered_id;
     unsigned next;           /* the partition to write next */
     int in_flight, oldest;   /* ring of send times */
@@ -47,11 +49,12 @@ struct connection {
     size_t filled, capacity;
 };
 
-static struct options opt = {.host = "127.0.0.1", .port = 9092, .topic = "bench", .connections = 1, .in_flight = 1, .acks = -1,
+static struct options opt = {.host = "127.0.0.1", .port = 9092, .topic = "bench", .pids = "", .leaders = "", .connections = 1, .in_flight = 1, .acks = -1,
                              .record_bytes = 100, .records = 1, .topics = 1, .partitions = 6, .per_request = 1, .version = 7,
                              .seconds = 5, .warmup = 1};
 static struct request *requests;
 static unsigned request_count;
+static int *leader_ports; /* of each partition; in a cluster a connection writes to those of its own broker only */
 static struct samples latencies;
 static uint64_t completed, refused;
 static int first_error, measuring;
@@ -260,6 +263,7 @@ static void receive(struct connection *c) {
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 static void begin_request(struct connection *c) {
+    while (leader_ports[c->next % (unsigned)opt.partitions] != c->port) c->next++;
     c->sending = &requests[c->next % request_count];
     c->next++;
     memcpy(c->prefix, c->sending->bytes, 8);
@@ -293,7 +297,8 @@ static void send_all(struct connection *c) {
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
 static void connect_one(struct connection *c, unsigned number, int poller) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)opt.port)};
+    c->port = leader_ports[number % (unsigned)opt.partitions];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)c->port)};
     int on = 1;
     inet_pton(AF_INET, opt.host, &address.sin_addr);
     c->fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -305,6 +310,16 @@ static void connect_one(struct connection *c, unsigned number, int poller) {
     c->next = number;
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c};
     epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event);
+}
+
+static void read_leaders(void) {
+    const char *at = opt.leaders;
+    leader_ports = calloc((size_t)opt.partitions, sizeof *leader_ports);
+    for (int i = 0; i < opt.partitions; i++) {
+        leader_ports[i] = *at ? atoi(at) : opt.port;
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
 }
 
 static void run_until(int poller, uint64_t deadline) {
@@ -337,7 +352,7 @@ static void print_result(double seconds, double broker_cpu, double client_cpu) {
            (double)completed * per_request * opt.records * opt.record_bytes / seconds / 1e6);
     print_latencies(&latencies);
     printf(", \"broker_cpu_s\": %.3f, \"broker_cpu_us\": %.2f, \"broker_rss_mb\": %.1f, \"client_cpu_s\": %.3f}\n", broker_cpu,
-           completed ? broker_cpu * 1e6 / (double)completed : 0, process_rss_mb(opt.pid), client_cpu);
+           completed ? broker_cpu * 1e6 / (double)completed : 0, brokers_rss_mb(opt.pids), client_cpu);
 }
 
 static void parse_options(int argc, char **argv) {
@@ -345,7 +360,7 @@ static void parse_options(int argc, char **argv) {
         TEXT("host", opt.host), NUMBER("port", opt.port), TEXT("topic", opt.topic), NUMBER("connections", opt.connections),
         NUMBER("in-flight", opt.in_flight), NUMBER("acks", opt.acks), NUMBER("record-bytes", opt.record_bytes),
         NUMBER("records", opt.records), NUMBER("topics", opt.topics), NUMBER("partitions", opt.partitions),
-        NUMBER("per-request", opt.per_request), NUMBER("version", opt.version), NUMBER("pid", opt.pid),
+        NUMBER("per-request", opt.per_request), NUMBER("version", opt.version), TEXT("pids", opt.pids), TEXT("leaders", opt.leaders),
         REAL("seconds", opt.seconds), REAL("warmup", opt.warmup), {0}};
     read_options(argc, argv, specs);
     if (opt.version < 3 || opt.version > 12 || opt.per_request > opt.partitions || opt.in_flight < 1) {
@@ -357,15 +372,16 @@ static void parse_options(int argc, char **argv) {
 int main(int argc, char **argv) {
     parse_options(argc, argv);
     build_requests();
+    read_leaders();
     int poller = epoll_create1(0);
     struct connection *connections = calloc((size_t)opt.connections, sizeof *connections);
     for (int i = 0; i < opt.connections; i++) connect_one(&connections[i], (unsigned)i, poller);
     warm_up(poller);
     measuring = 1;
-    double broker_cpu = process_cpu_s(opt.pid), client_cpu = process_cpu_s(getpid());
+    double broker_cpu = brokers_cpu_s(opt.pids), client_cpu = process_cpu_s(getpid());
     uint64_t start = clock_ns();
     run_until(poller, start + (uint64_t)(opt.seconds * 1e9));
     double seconds = (double)(clock_ns() - start) / 1e9;
-    print_result(seconds, process_cpu_s(opt.pid) - broker_cpu, process_cpu_s(getpid()) - client_cpu);
+    print_result(seconds, brokers_cpu_s(opt.pids) - broker_cpu, process_cpu_s(getpid()) - client_cpu);
     return 0;
 }

@@ -20,8 +20,8 @@
 #define CONSUME_AT_ONCE 1000
 
 static const char *mode = "produce", *bootstrap = "127.0.0.1:9092", *topic_name = "bench", *acks = "-1", *compression = "none";
-static const char *batch_bytes = "", *linger_ms = "5", *in_flight = "5";
-static int record_bytes = 100, partitions = 6, pid;
+static const char *pids = "", *batch_bytes = "", *linger_ms = "5", *in_flight = "5";
+static int record_bytes = 100, partitions = 6;
 static double seconds = 5, warmup = 1, rate = 1000, count = 0;
 static char error_text[512];
 
@@ -102,16 +102,16 @@ static void run_produce(void) {
     char *payload = new_payload();
     uint64_t limit = strcmp(mode, "fill") == 0 ? (uint64_t)count : 0;
     if (!limit) produce_until(topic, queue, payload, clock_ns() + (uint64_t)(warmup * 1e9), 0);
-    double broker_cpu = process_cpu_s(pid), client_cpu = process_cpu_s(getpid());
+    double broker_cpu = brokers_cpu_s(pids), client_cpu = process_cpu_s(getpid());
     uint64_t start = clock_ns();
     uint64_t done = produce_until(topic, queue, payload, limit ? UINT64_MAX : start + (uint64_t)(seconds * 1e9), limit);
     while (limit && done < limit) done += take_reports(queue, 100);
     double took = (double)(clock_ns() - start) / 1e9;
-    broker_cpu = process_cpu_s(pid) - broker_cpu;
+    broker_cpu = brokers_cpu_s(pids) - broker_cpu;
     printf("{\"records\": %lu, \"seconds\": %.3f, \"rate\": %.0f, \"mb_per_s\": %.2f, \"broker_cpu_s\": %.3f, \"broker_cpu_us\": %.3f, "
            "\"broker_rss_mb\": %.1f, \"client_cpu_s\": %.3f}\n",
            done, took, (double)done / took, (double)done * record_bytes / took / 1e6, broker_cpu, broker_cpu * 1e6 / (double)done,
-           process_rss_mb(pid), process_cpu_s(getpid()) - client_cpu);
+           brokers_rss_mb(pids), process_cpu_s(getpid()) - client_cpu);
     fflush(stdout);
     _exit(0); /* what is still queued belongs to nobody: no need to wait for it */
 }
@@ -141,7 +141,7 @@ static void run_consume(void) {
     rd_kafka_t *rk = new_consumer("rdload");
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, topic_name, NULL);
     rd_kafka_message_t *messages[CONSUME_AT_ONCE];
-    double broker_cpu = process_cpu_s(pid), client_cpu = process_cpu_s(getpid());
+    double broker_cpu = brokers_cpu_s(pids), client_cpu = process_cpu_s(getpid());
     rd_kafka_queue_t *queue = start_consuming(rk, topic, RD_KAFKA_OFFSET_BEGINNING);
     uint64_t done = 0, bytes = 0, start = 0;
     while (done < (uint64_t)count) {
@@ -156,10 +156,10 @@ static void run_consume(void) {
         done += (uint64_t)n;
     }
     double took = (double)(clock_ns() - start) / 1e9;
-    broker_cpu = process_cpu_s(pid) - broker_cpu;
+    broker_cpu = brokers_cpu_s(pids) - broker_cpu;
     printf("{\"records\": %lu, \"seconds\": %.3f, \"rate\": %.0f, \"mb_per_s\": %.2f, \"broker_cpu_s\": %.3f, \"broker_cpu_us\": %.3f, "
            "\"broker_rss_mb\": %.1f, \"client_cpu_s\": %.3f}\n",
-           done, took, (double)done / took, (double)bytes / took / 1e6, broker_cpu, broker_cpu * 1e6 / (double)done, process_rss_mb(pid),
+           done, took, (double)done / took, (double)bytes / took / 1e6, broker_cpu, broker_cpu * 1e6 / (double)done, brokers_rss_mb(pids),
            process_cpu_s(getpid()) - client_cpu);
     fflush(stdout);
     _exit(0);
@@ -233,17 +233,17 @@ static void run_latency(void) {
     uint64_t sent = settle(in, reports);
     sent += produce_at_rate(in, reports, clock_ns(), warmup);
     wait_received(sent);
-    double broker_cpu = process_cpu_s(pid), client_cpu = process_cpu_s(getpid());
+    double broker_cpu = brokers_cpu_s(pids), client_cpu = process_cpu_s(getpid());
     uint64_t start = clock_ns();
     measure_from_ns = start;
     uint64_t measured = produce_at_rate(in, reports, start, seconds);
     wait_received(sent + measured);
     double took = (double)(clock_ns() - start) / 1e9;
-    broker_cpu = process_cpu_s(pid) - broker_cpu;
+    broker_cpu = brokers_cpu_s(pids) - broker_cpu;
     printf("{\"records\": %lu, \"seconds\": %.3f, \"rate\": %.0f, ", measured, took, (double)measured / took);
     print_latencies(&latencies);
     printf(", \"broker_cpu_s\": %.3f, \"broker_cpu_us\": %.3f, \"broker_rss_mb\": %.1f, \"client_cpu_s\": %.3f}\n", broker_cpu,
-           broker_cpu * 1e6 / (double)measured, process_rss_mb(pid), process_cpu_s(getpid()) - client_cpu);
+           broker_cpu * 1e6 / (double)measured, brokers_rss_mb(pids), process_cpu_s(getpid()) - client_cpu);
     fflush(stdout);
     _exit(0);
 }
@@ -252,7 +252,7 @@ int main(int argc, char **argv) {
     struct option_spec specs[] = {
         TEXT("mode", mode), TEXT("bootstrap", bootstrap), TEXT("topic", topic_name), TEXT("acks", acks), TEXT("compression", compression),
         TEXT("batch-bytes", batch_bytes), TEXT("linger-ms", linger_ms), TEXT("in-flight", in_flight), NUMBER("record-bytes", record_bytes),
-        NUMBER("partitions", partitions), NUMBER("pid", pid), REAL("seconds", seconds), REAL("warmup", warmup), REAL("rate", rate),
+        NUMBER("partitions", partitions), TEXT("pids", pids), REAL("seconds", seconds), REAL("warmup", warmup), REAL("rate", rate),
         REAL("count", count), {0}};
     read_options(argc, argv, specs);
     if (strcmp(mode, "produce") == 0 || strcmp(mode, "fill") == 0) run_produce();

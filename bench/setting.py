@@ -1,0 +1,28 @@
+"""What a workload is given."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.servers import Server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """How long to look."""
+
+    seconds: float
+    warmup_s: float
+    data_scale: float = 1.0
+    """Multiplies what is written before a consume run."""
+    starts: int = 3
+    idle_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a workload gets: the server, how long to look, and a way to start another server of the same kind."""
+
+    server: Server
+    windows: Windows
+    spare: Callable[[], Server]
+    """It notices failures as usual, and is not to be paused."""
