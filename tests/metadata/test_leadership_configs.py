@@ -1,7 +1,10 @@
 """What changes at once when configs about leaders do."""
 
+from dataclasses import replace
+
 import pytest
 
+from ottla.config import BrokerConfig, LogConfig
 from ottla.errors import ErrorCode
 from ottla.metadata.image import NO_LEADER
 from ottla.protocol.messages import alter_configs as legacy
@@ -53,7 +56,31 @@ def test_the_old_way_to_set_configs_does_the_same(below: Rig) -> None:
 def test_a_higher_minimum_makes_nobody_eligible_or_not(below: Rig) -> None:
     before = below.partition()
     set_config(below, "min.insync.replicas", "3")
-    assert below.partition() == before
+    assert below.partition() == replace(before, partition_epoch=before.partition_epoch + 1)
+
+
+def test_a_leader_that_does_not_know_of_a_higher_minimum_can_not_drop_replicas() -> None:
+    """It would go on committing without those who are eligible from then on."""
+    rig = a_rig()
+    create(rig)
+    before, key = rig.partition(), (rig.image.topics["t"].topic_id, 0)
+    set_config(rig, "min.insync.replicas", "2")
+    alone = [before.leader]
+    code = rig.alter(key, alone, partition_epoch=before.partition_epoch)
+    assert code == ErrorCode.INVALID_UPDATE_VERSION
+    assert rig.alter(key, alone) == ErrorCode.NONE
+    assert len(rig.partition().eligible_leader_replicas) == 2
+
+
+def test_the_file_of_the_controllers_node_makes_nobody_eligible() -> None:
+    """A leader may have another file, and commit by itself."""
+    rig = Rig(BrokerConfig(log=LogConfig(min_insync_replicas=2)))
+    for broker_id in (1, 2):
+        rig.start(broker_id)
+    create_with(rig, "t", {}, replicas=2)
+    rig.kill(rig.partition().replicas[1])
+    rig.pass_ms(SESSION_MS + 200)
+    assert rig.partition().eligible_leader_replicas == ()
 
 
 def test_only_asking_changes_nothing(below: Rig) -> None:
@@ -99,5 +126,5 @@ def test_allowing_unclean_elections_brings_a_partition_back_at_once() -> None:
     assert (partition.leader, partition.isr, partition.leader_recovery_state) == (second, (second,), 1)
 
 
-def create_with(rig: Rig, name: str, configs: dict[str, str]) -> None:
-    rig.commit(rig.controller.create_topics(CreateTopicsRequest(topics=[topic(name, 1, 3, configs)])))
+def create_with(rig: Rig, name: str, configs: dict[str, str], replicas: int = 3) -> None:
+    rig.commit(rig.controller.create_topics(CreateTopicsRequest(topics=[topic(name, 1, replicas, configs)])))

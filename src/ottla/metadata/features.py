@@ -15,8 +15,8 @@ ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 """KIP-966. Always on: a cluster without it would have to keep a dead replica among those in sync."""
 
 TRANSACTION_VERSION = "transaction.version"
-"""KIP-890. At 2 clients leave it to Produce to add partitions to a transaction, and each transaction has an epoch of its
-own; below that they name partitions first. Both are served at any level: it only tells clients what to do."""
+"""KIP-890. At 2 clients leave it to Produce to add partitions to a transaction, and each transaction has an epoch of
+its own; below that they name partitions first. Both are served at any level: it only tells clients what to do."""
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),

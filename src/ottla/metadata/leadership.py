@@ -1,12 +1,12 @@
 """Leaders and in-sync replicas when brokers come and go: sweeps over the partitions that this concerns."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
 
 from ottla.metadata.deciding import RECORDS_MAX, Deciding
 from ottla.metadata.holdings import PartitionKey
-from ottla.metadata.image import ResourceType
+from ottla.metadata.image import ALL_BROKERS, ResourceType
 from ottla.metadata.partition_change import Election, change
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION, broker_log_config, topic_configs
@@ -25,26 +25,34 @@ class TopicRules(NamedTuple):
 
 
 class Rules:
-    """The rules of topics, each looked up once."""
+    """The rules of topics, each looked up once.
+
+    Of `min.insync.replicas` only what the image says counts, for the topic or for all brokers. A node's own file may
+    say another number than the file of whoever leads, and who is eligible must not depend on a number that is higher
+    than the leader's.
+    """
 
     def __init__(self, deciding: Deciding) -> None:
         self._image = deciding.image
-        base = broker_log_config(deciding.config, deciding.image)
-        self._base = TopicRules(base.min_insync_replicas, base.unclean_leader_election_enable)
+        self._base = self._read(
+            deciding.image.configs.get(ALL_BROKERS, {}),
+            TopicRules(1, broker_log_config(deciding.config, deciding.image).unclean_leader_election_enable),
+        )
         self._found: dict[str, TopicRules] = {}
 
     def of(self, topic: str) -> TopicRules:
         found = self._found.get(topic)
         if found is None:
-            found = self._found[topic] = self._look_up(topic)
+            found = self._found[topic] = self._read(self._image.config_of(ResourceType.TOPIC, topic), self._base)
         return found
 
-    def _look_up(self, topic: str) -> TopicRules:
-        configs, known = self._image.config_of(ResourceType.TOPIC, topic), topic_configs()
+    @staticmethod
+    def _read(configs: Mapping[str, str], base: TopicRules) -> TopicRules:
+        known = topic_configs()
         wanted, unclean = configs.get(MIN_INSYNC_REPLICAS), configs.get(UNCLEAN_ELECTION)
         return TopicRules(
-            self._base.min_insync_replicas if wanted is None else known[MIN_INSYNC_REPLICAS].topic.parse(wanted),
-            self._base.unclean_election if unclean is None else known[UNCLEAN_ELECTION].topic.parse(unclean),
+            base.min_insync_replicas if wanted is None else known[MIN_INSYNC_REPLICAS].topic.parse(wanted),
+            base.unclean_election if unclean is None else known[UNCLEAN_ELECTION].topic.parse(unclean),
         )
 
 

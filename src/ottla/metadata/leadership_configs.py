@@ -1,8 +1,13 @@
 """Configs that decide about leaders: what changes at once when they do.
 
 `min.insync.replicas` goes down: a leader may commit records without replicas that were eligible until then, from the
-moment it learns of it. So these cease to be eligible in the same batch. `unclean.leader.election.enable` is switched
-on: partitions that wait for a replica with all their data wait no longer.
+moment it learns of it. So these cease to be eligible in the same batch.
+
+It goes up: who leaves the in-sync replicas is eligible from now on, but a leader that does not know of it yet commits
+without them. So the partition gets a new epoch in the same batch: what a leader asks for that does not know this epoch,
+and so not the config either, is refused.
+
+`unclean.leader.election.enable` is switched on: partitions that wait for a replica with all their data wait no longer.
 """
 
 from collections.abc import Iterator
@@ -11,7 +16,7 @@ from typing import TypeVar
 
 from ottla.metadata.deciding import Deciding, NewRecords
 from ottla.metadata.image import NO_LEADER, PartitionImage, ResourceType, TopicImage
-from ottla.metadata.leadership import Ballot
+from ottla.metadata.leadership import Ballot, Rules
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.state import MetadataState
 from ottla.metadata.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN_ELECTION
@@ -31,9 +36,10 @@ def with_leadership(deciding: Deciding, result: Result[MetadataRecord, T]) -> Re
     new = NewRecords()
     new.add(result.records)
     after = _deciding_after(deciding, decisive)
-    ballot = Ballot(after)
+    rules, ballot = Rules(deciding), Ballot(after)
     for topic in _topics(after, decisive):
-        for record in _changes(topic, ballot):
+        is_raised = rules.of(topic.name).min_insync_replicas < ballot.rules.of(topic.name).min_insync_replicas
+        for record in _changes(topic, ballot, is_raised=is_raised):
             new.require_room(1)
             new.add([record])
     return replace(result, records=new.records)
@@ -55,12 +61,13 @@ def _topics(deciding: Deciding, records: list[ConfigRecord]) -> Iterator[TopicIm
         yield from (topics[name] for name in dict.fromkeys(record.resource_name for record in records))
 
 
-def _changes(topic: TopicImage, ballot: Ballot) -> Iterator[PartitionChangeRecord]:
+def _changes(topic: TopicImage, ballot: Ballot, *, is_raised: bool) -> Iterator[PartitionChangeRecord]:
     for index, partition in topic.partitions.items():
-        if _is_concerned(partition):
-            record = ballot.change(topic.topic_id, index)
-            if record is not None:
-                yield record
+        record = ballot.change(topic.topic_id, index) if _is_concerned(partition) else None
+        if record is None and is_raised and len(partition.replicas) > 1:
+            record = PartitionChangeRecord(topic_id=topic.topic_id, partition_id=index, isr=partition.isr)
+        if record is not None:
+            yield record
 
 
 def _is_concerned(partition: PartitionImage) -> bool:
