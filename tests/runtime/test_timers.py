@@ -1,5 +1,7 @@
 import asyncio
 
+import uvloop
+
 from ottla.runtime.timers import Timers
 
 
@@ -60,3 +62,45 @@ def test_nothing_runs_after_close() -> None:
         return seen
 
     assert asyncio.run(scenario()) == []
+
+
+def test_a_deadline_costs_one_turn_of_the_loop() -> None:
+    async def scenario() -> int:
+        loop = asyncio.get_running_loop()
+        timers = Timers(loop)
+        fired = 0
+        original = timers._fire
+
+        def count() -> None:
+            nonlocal fired
+            fired += 1
+            original()
+
+        timers._fire = count  # type: ignore[method-assign]
+        for _ in range(20):
+            done = asyncio.Event()
+            timers.after_ms(3, done.set)
+            await done.wait()
+        return fired
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(scenario()) == 20
+
+
+def test_an_action_that_sets_itself_again_at_once_lets_others_have_their_turn() -> None:
+    async def scenario() -> int:
+        timers = Timers(asyncio.get_running_loop())
+        turns = 0
+
+        def again() -> None:
+            nonlocal turns
+            turns += 1
+            timers.after_ms(0, again)
+
+        again()
+        await asyncio.sleep(0.01)
+        timers.close()
+        return turns
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(asyncio.wait_for(scenario(), 5)) > 1

@@ -90,8 +90,10 @@ class Gossip:
         self._timers = timers
         self._load = load
         self._listeners: list[Callable[[MemberChanged], None]] = []
-        self._timer: Deadline | None = None
-        self._timer_ms = 0
+        self._timer: asyncio.TimerHandle | None = None
+        """Of the loop itself: most of the core's deadlines are for answers that come in time, and one of `Timers` wakes
+        the loop also when it was cancelled."""
+        self._timer_ms: int | None = None
         self._write_timer: Deadline | None = None
         self._is_stopped = False
         self._left: asyncio.Future[None] | None = None
@@ -173,7 +175,7 @@ class Gossip:
         self._carry_out(self._membership.receive(packet, sender, self._clock.monotonic_ms()))
 
     def _tick(self) -> None:
-        self._timer = None
+        self._timer = self._timer_ms = None
         self._carry_out(self._membership.tick(self._clock.monotonic_ms()))
 
     def _carry_out(self, effects: Effects) -> None:
@@ -185,16 +187,16 @@ class Gossip:
 
     def _arm(self) -> None:
         due_ms = self._membership.next_deadline_ms()
-        if due_ms is None:
-            if self._is_stopped:
-                self._has_left()
+        if due_ms is None and self._is_stopped:
+            self._has_left()
+        if due_ms == self._timer_ms:
             return
         if self._timer is not None:
-            if self._timer_ms <= due_ms:
-                return  # it comes early, and then sets the next one
             self._timer.cancel()
         self._timer_ms = due_ms
-        self._timer = self._timers.after_ms(max(0, due_ms - self._clock.monotonic_ms()), self._tick)
+        if due_ms is not None:
+            delay_ms = max(0, due_ms - self._clock.monotonic_ms())
+            self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, MemberChanged):

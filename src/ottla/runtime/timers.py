@@ -10,6 +10,11 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
+RESOLUTION_S = 0.000_5
+"""uvloop's time is in whole milliseconds, and sums of them differ in the last bit: what is due by less than this is due
+now. Without it a timer that came a rounding error too early was set again with no delay, over and over, until the next
+millisecond: three turns of the loop for every deadline of an idle node."""
+
 
 class Deadline:
     """A callback at a time. `cancel` makes it a no-op; the entry leaves the heap when its time comes."""
@@ -50,9 +55,9 @@ class Timers:
     def _fire(self) -> None:
         self._handle = None
         self._armed_for = float("inf")
-        now = self._loop.time()
+        due, newest = self._loop.time() + RESOLUTION_S, self._count
         heap = self._heap
-        while heap and heap[0][0] <= now:
+        while heap and heap[0][0] <= due and heap[0][1] <= newest:  # what is set meanwhile waits for its own turn
             action = heapq.heappop(heap)[2].action
             if action is not None:
                 action()
