@@ -213,6 +213,13 @@ class TestLeaving:
         cluster = Cluster(fenced(with_topics(a_cluster(4), 20, replication_factor=3), 3), **settings)
         assert cluster.run(600 * MINUTE_MS) == 0
 
+    def test_what_clients_put_on_a_drained_broker_goes_too(self) -> None:
+        cluster = Cluster(marked(with_topics(a_cluster(4), 8, replication_factor=3), Placement.DRAINING, 2))
+        cluster.run(MINUTE_MS)
+        cluster.image = with_topic(cluster.image, "late", (2, 3, 4))
+        cluster.run(MINUTE_MS)
+        assert replica_counts(cluster.image)[2] == 0
+
     def test_what_can_not_move_yet_moves_once_it_can(self) -> None:
         cluster = Cluster(marked(with_topic(a_cluster(2), "t", (1, 2)), Placement.DRAINING, 1))
         assert cluster.run(MINUTE_MS) == 0

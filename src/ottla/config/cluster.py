@@ -18,6 +18,11 @@ class Placement(StrEnum):
     GONE = "gone"
     """The same, because it has been away for too long. Ends when it comes back."""
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the broker shall hold nothing."""
+        return self in (Placement.DRAINING, Placement.GONE)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:

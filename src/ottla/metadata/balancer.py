@@ -42,6 +42,7 @@ lead astray.
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
+from math import inf
 from typing import NamedTuple
 
 from ottla.config import BrokerConfig
@@ -59,7 +60,9 @@ IDLE_MS, BUSY_MS = 1_000, 250
 PLAN_MAX = 200
 """Moves that are planned ahead: a plan for 10,000 partitions takes a tenth of a second, however short it is."""
 BLOCKED_MS = 5_000
-"""When to look again after nothing could be done about what should be."""
+"""When to plan again after nothing could be done about what should be."""
+LEAVING_MS = 30_000
+"""When to plan again while a broker is to be empty."""
 LEADERS_MAX = 200
 """Leaders that go back to their preferred brokers at once."""
 RELIEF_MAX = 10
@@ -105,8 +108,9 @@ class Balancer:
         self._due_ms = 0
         self._leaders_due_ms = 0
         self._relief_due_ms: int | None = None
-        self._quiet: tuple[object, object] | None = None
+        self._quiet: tuple[object, object] = (None, None)
         """The brokers and configs of an image that asked for nothing."""
+        self._quiet_until_ms: float = 0
         self._planned: deque[Move] = deque()
         self._planned_for: tuple[object, object] = (None, None)
         """The brokers and configs of the image that the plan was made for."""
@@ -151,7 +155,7 @@ class Balancer:
             placement = placement_of(image, broker_id)
             if broker.is_active and placement == Placement.GONE:
                 yield mark(broker_id, Placement.JOINING if cluster.auto_rebalance_enable else Placement.OPEN)
-            elif broker.fenced and placement in (Placement.OPEN, Placement.JOINING):
+            elif broker.fenced and not placement.is_leaving:
                 away_ms = now_ms - self._away_since[broker_id]
                 if cluster.auto_rebalance_enable and 0 < cluster.broker_gone_after_ms <= away_ms:
                     yield mark(broker_id, Placement.GONE)
@@ -162,15 +166,15 @@ class Balancer:
         free = self._config.cluster.rebalance_moves_max - sum(
             _is_copying(image, topic_id, index) for topic_id, index in reassigning
         )
-        if free <= 0 or self._is_quiet(image):
+        if free <= 0 or self._is_quiet(image, now_ms):
             return []
         if not self._still_planned(image):
             plan = plan_moves(
                 image, scope=Scope.AUTOMATIC, limit=PLAN_MAX, replication_factors=self._replication_factors()
             )
             self._planned, self._planned_for = deque(plan.moves), (image.brokers, image.configs)
-            if not plan.moves and not reassigning:
-                return self._nothing_to_move(image, is_blocked=bool(plan.blocked), now_ms=now_ms)
+            if not plan.moves:
+                return self._nothing_to_move(image, now_ms, is_settled=not reassigning, is_blocked=bool(plan.blocked))
         return self._started(image, self._within_bytes(free, reassigning))
 
     def _still_planned(self, image: MetadataImage) -> bool:
@@ -182,23 +186,27 @@ class Balancer:
         self._planned = deque(move for move in self._planned if _is_current(image, move))
         return bool(self._planned)
 
-    def _nothing_to_move(self, image: MetadataImage, *, is_blocked: bool, now_ms: int) -> list[MetadataRecord]:
-        """Whoever was joining has what it can have."""
-        done = [
-            mark(broker_id, Placement.OPEN)
-            for broker_id, broker in image.brokers.items()
-            if broker.is_active and placement_of(image, broker_id) == Placement.JOINING
-        ]
-        if is_blocked:
-            self._due_ms = now_ms + BLOCKED_MS
-        elif not done:
-            self._quiet = (image.brokers, image.configs)
-        return list(done)
+    def _nothing_to_move(
+        self, image: MetadataImage, now_ms: int, *, is_settled: bool, is_blocked: bool
+    ) -> list[MetadataRecord]:
+        """Look again when the brokers change, or soon if something is under way or in the way; and now and then while
+        a broker is to be empty, since clients can put partitions on it."""
+        has_leaving = any(placement_of(image, broker_id).is_leaving for broker_id in image.brokers)
+        again_ms = IDLE_MS if not is_settled else BLOCKED_MS if is_blocked else LEAVING_MS if has_leaving else inf
+        self._quiet, self._quiet_until_ms = (image.brokers, image.configs), now_ms + again_ms
+        return list(self._done_joining(image)) if is_settled else []
 
-    def _is_quiet(self, image: MetadataImage) -> bool:
+    def _done_joining(self, image: MetadataImage) -> Iterator[ConfigRecord]:
+        """Whoever was joining has what it can have."""
+        for broker_id, broker in image.brokers.items():
+            if broker.is_active and placement_of(image, broker_id) == Placement.JOINING:
+                yield mark(broker_id, Placement.OPEN)
+
+    def _is_quiet(self, image: MetadataImage, now_ms: int) -> bool:
         """Whether a plan for these brokers asked for nothing. New topics alone are no reason to look again: they are
         placed as they should be."""
-        return self._quiet is not None and self._quiet[0] is image.brokers and self._quiet[1] is image.configs
+        brokers, configs = self._quiet
+        return brokers is image.brokers and configs is image.configs and now_ms < self._quiet_until_ms
 
     def _replication_factors(self) -> Mapping[str, int]:
         """The cluster's own topics have as many replicas as they should, as far as there are brokers for that."""

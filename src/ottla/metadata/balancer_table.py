@@ -69,8 +69,7 @@ class Table:
             self.by_broker[broker_id].append(held)
 
     def _is_leaving(self, broker_id: int) -> bool:
-        known = broker_id in self.image.brokers
-        return not known or placement_of(self.image, broker_id) in (Placement.DRAINING, Placement.GONE)
+        return broker_id not in self.image.brokers or placement_of(self.image, broker_id).is_leaving
 
     def average(self) -> float:
         """Replicas per open broker, of those that open brokers hold."""

@@ -46,11 +46,10 @@ def placement_of(image: MetadataImage, broker_id: int) -> Placement:
 
 def open_brokers(image: MetadataImage) -> list[BrokerImage]:
     """Those that new replicas may be put on: in service, and to stay there."""
-    closed = (Placement.DRAINING, Placement.GONE)
     return [
         broker
         for broker in image.brokers.values()
-        if broker.is_active and placement_of(image, broker.broker_id) not in closed
+        if broker.is_active and not placement_of(image, broker.broker_id).is_leaving
     ]
 
 
