@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from ottla.testing.disk import CrashingDisk, Operation
 from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED, Survival
 from tests.node_rig import NodeRig, with_node

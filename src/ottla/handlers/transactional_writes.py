@@ -222,8 +222,9 @@ def _refusal(first: First, codes: Mapping[TopicPartition, ErrorCode], version: i
     if code:
         return BrokerError(code, f"{first.at} could not be written to in the transaction of {first.producer}")
     producers = first.partition.log.producers
-    if producers.markers_of(first.producer.producer_id) != first.markers:
-        # The transaction that was asked about has ended meanwhile: this is for the next, of which nobody knows.
+    if version < ADDS_FROM and producers.markers_of(first.producer.producer_id) != first.markers:
+        # What was asked about has ended meanwhile. From version 2 on that would have raised the epoch, as the log knows,
+        # and a marker that comes meanwhile is of the transaction before.
         return BrokerError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
     try:
         producers.check_expected(*first.producer, first.sequence)

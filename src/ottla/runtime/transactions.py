@@ -3,8 +3,8 @@
 What a shard decides is carried out in order: the decision is committed before a marker is written, and every marker is
 committed before the transaction is called complete; a partition is part of a transaction before a record is written to
 it. Over several nodes each of these waits for the one before. Where this node alone has all the logs that are involved,
-they go into one commit instead, which is all or nothing (`Committer.keep_whole`): then a transaction costs two syncs, or
-three with clients that name their partitions first (docs/decisions/0016-transactions.md).
+they go into one commit instead, which is all or nothing (`Committer.keep_whole`): then a transaction costs two syncs,
+or three with clients that name their partitions first (docs/decisions/0016-transactions.md).
 """
 
 from __future__ import annotations
