@@ -155,7 +155,7 @@ def test_a_partition_moves_to_other_nodes_with_all_it_has() -> None:
         sent = [b"%d" % number for number in range(20)]
         for value in sent:
             await cluster.leader("t").produce("t", value)
-        others = [node_id for node_id in cluster.nodes if node_id != first]
+        others = sorted(node_id for node_id in cluster.nodes if node_id != first)
 
         await reassign(cluster, "t", others)
         await cluster.until(lambda: sorted(cluster.partition("t").replicas) == others)

@@ -87,7 +87,8 @@ class IsrChanges:
             return
         if self._refused_until and self._refused_until.get(partition, 0) > self._clock.monotonic_ms():
             return
-        self._propose(partition, (*partition.isr, follower.replica_id))
+        if partition.proposed_isr is None:
+            self._propose(partition, (*partition.isr, follower.replica_id))
 
     def brokers_changed(self, broker_ids: Iterable[int]) -> None:
         """A follower that could not be proposed before may be now, and says nothing more while nothing is written."""
@@ -109,6 +110,11 @@ class IsrChanges:
             if lagging and partition.proposed_isr is None:
                 log.info("%s: no longer in sync: %s", partition, lagging)
                 self._propose(partition, tuple(node for node in partition.isr if node not in lagging))
+            self._look_who_joins(partition)
+
+    def _look_who_joins(self, partition: Partition) -> None:
+        """A follower that could not be proposed when it had caught up may say nothing more for long."""
+        if not partition.has_ended and partition.in_sync_replicas < len(partition.replicas):
             for follower in partition.followers.values():
                 self._propose_if_caught_up(partition, follower)
 
@@ -185,12 +191,14 @@ class IsrChanges:
         code = told.error_code
         if not code:
             partition.commit_isr(tuple(told.isr), told.partition_epoch)
+            self._look_who_joins(partition)
         elif code not in UNDECIDED and partition.proposed_isr is isr:
             log.info(
                 "%s-%d: the controller refuses %s: %s", partition.topic, partition.index, isr, ErrorCode(code).name
             )
             partition.propose_isr(None)
             self._refused_until[partition] = self._clock.monotonic_ms() + REFUSED_MS
+            self._timers.after_ms(REFUSED_MS, lambda: self._look_who_joins(partition))
 
     def _again(self, pairs: Iterable[tuple[Partition, tuple[int, ...]]]) -> None:
         for partition, isr in pairs:

@@ -155,41 +155,61 @@ class LogAppends(LogState):
 
         They keep their offsets and epochs. A batch that is cut off at the end is left out, as fetches end in one.
         """
-        view, at = memoryview(records), 0
-        while len(view) - at >= RECORDS_AT:
-            length = _unpack_header(view, at)[1]
+        view, at, size = memoryview(records), 0, len(records)
+        now_ms = now_ms or self._clock_ms
+        while size - at >= RECORDS_AT:
+            fields = _unpack_header(view, at)
+            length = fields[1]
             end = at + length + LENGTH_OVERHEAD_BYTES
             if length < LENGTH_BYTES_MIN:
                 raise CorruptBatchError(f"{self.partition}: a batch can't have length {length}")
-            if end > len(view):
+            if end > size:
                 return
-            self._append_accepted(view[at:end], now_ms or self._clock_ms)
+            self._append_accepted(fields, bytes(view[at : at + BODY_AT]), bytes(view[at + BODY_AT : end]), now_ms)
             at = end
 
-    def _append_accepted(self, batch: memoryview, now_ms: int) -> None:
-        fields = _unpack_header(batch)
-        base_offset, _, leader_epoch, magic, crc = fields[:5]
-        last_offset, max_timestamp_ms = base_offset + fields[6], fields[8]
-        body = bytes(batch[BODY_AT:])
+    def _append_accepted(self, fields: tuple[int, ...], head: bytes, body: bytes, now_ms: int) -> None:
+        base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta, _, max_timestamp_ms = fields[:9]
+        last_offset = base_offset + last_offset_delta
         if magic != MAGIC or crc32c(body) != crc:
             raise CorruptBatchError(f"{self.partition}: the batch at offset {base_offset} is damaged")
         if base_offset < self.end_offset or last_offset < base_offset:
             raise CorruptBatchError(
                 f"{self.partition}: offsets {base_offset} to {last_offset} can't follow {self.end_offset - 1}"
             )
-        segment = self._segment_for(len(batch), max_timestamp_ms, base_offset, last_offset, now_ms)
+        size = length + LENGTH_OVERHEAD_BYTES
+        segment = self._active
+        position = segment.position
+        if (
+            position + size > segment.roll_position
+            or max_timestamp_ms > segment.roll_timestamp_ms
+            or last_offset > segment.roll_offset
+        ):
+            segment = self._segment_for(size, max_timestamp_ms, base_offset, last_offset, now_ms)
+            position = segment.position
         if leader_epoch != self._last_epoch:
             self._assign_epoch(leader_epoch, base_offset)
-        if fields[9] >= 0:
-            self._note_end(segment, replay_batch(batch, self.producers))
-        position = segment.position
+        producer_id, producer_epoch, base_sequence = fields[9:12]
+        if producer_id >= 0:
+            if attributes & CONTROL_BIT:
+                self._note_end(segment, replay_batch(head + body, self.producers))
+            else:
+                (self._producers or self.producers).replay(
+                    producer_id,
+                    producer_epoch,
+                    base_sequence,
+                    base_offset,
+                    last_offset,
+                    timestamp_ms=max_timestamp_ms,
+                    transactional=bool(attributes & TRANSACTIONAL_BIT),
+                )
         if max_timestamp_ms > segment.largest_ms:
             segment.largest_ms, segment.largest_offset = max_timestamp_ms, last_offset
         if position > segment.index_position:
             segment.index_batch(last_offset, position, self._config)
-        self.pending += (bytes(batch[:BODY_AT]), body)
-        self.pending_bytes += len(batch)
-        segment.position = position + len(batch)
+        self.pending += (head, body)
+        self.pending_bytes += size
+        segment.position = position + size
         self.end_offset = last_offset + 1
 
     def _check_time(self, timestamp_ms: int, now_ms: int, origin: Origin) -> None:
