@@ -512,11 +512,10 @@ class Node:
         await self.lifecycle.shutdown()
         await self._metadata.quorum.leave()
         await self._server.close()
-        await self.committer.drain()
         if self.door is not None and self.door.gossip is not None:
             await self.door.gossip.stop()
         try:
-            await self._end_work()
+            await self._end_work(drain=True)
             self._logs.close()
         finally:
             self._unlock()
@@ -532,7 +531,8 @@ class Node:
         await self._end_work()
         self._unlock()
 
-    async def _end_work(self) -> None:
+    async def _end_work(self, *, drain: bool = False) -> None:
+        """First all that writes, then the threads that do it for them."""
         self.lifecycle.close()
         self._replication.close()
         self.controller_channel.close()
@@ -549,6 +549,10 @@ class Node:
         self._metadata.close()
         if self.door is not None:
             await self.door.drop()
-        self._timers.close()
-        self._commit_threads.shutdown()
-        self._upkeep_threads.shutdown()
+        try:
+            if drain:
+                await self.committer.drain()
+        finally:
+            self._timers.close()
+            self._commit_threads.shutdown()
+            self._upkeep_threads.shutdown()
