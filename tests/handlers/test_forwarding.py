@@ -125,7 +125,7 @@ def test_what_brokers_ask_of_the_controller_is_never_sent_on() -> None:
     assert node.sent == []
 
 
-@pytest.mark.parametrize("key", [19, 20, 33, 37, 44, 49])
+@pytest.mark.parametrize("key", [19, 20, 33, 37, 43, 44, 45, 46, 49, 55, 57, 64, 80, 81])
 def test_all_that_changes_the_metadata_is_sent_on(key: int) -> None:
     from ottla.handlers import all as _all  # noqa: F401  # registers every handler
 
