@@ -9,6 +9,7 @@ from typing import Any
 import uvloop
 
 from ottla.config import BrokerConfig
+from ottla.errors import ErrorCode
 from ottla.metadata.image import PartitionImage
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.runtime.node import Node
@@ -79,7 +80,17 @@ class ClusterRig:
     def leader(self, topic: str, index: int = 0) -> NodeRig:
         return self.nodes[self.partition(topic, index).leader]
 
-    async def until(self, condition: Callable[[], bool], what: str = "") -> None:
+    async def produce(self, topic: str, *values: bytes) -> Any:
+        """The answer of whoever leads partition 0: as clients do, asked until somebody does."""
+        async with asyncio.timeout(LIMIT_S / 3):
+            while True:
+                leader = self.nodes.get(self.partition(topic).leader)
+                answer = None if leader is None else await leader.produce(topic, *values)
+                if answer is not None and answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    return answer
+                await asyncio.sleep(0.01)  # until the metadata has come
+
+    async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(LIMIT_S / 3):
             while not condition():
                 await asyncio.sleep(0.01)  # real sockets, real time: there is no event that says so

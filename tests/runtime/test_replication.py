@@ -41,7 +41,7 @@ def test_what_was_acknowledged_is_on_all_nodes_and_survives_the_leader() -> None
         dead = cluster.partition("t").leader
         await cluster.kill(dead)
         await cluster.until(lambda: cluster.partition("t").leader not in (dead, -1))
-        answer = await cluster.leader("t").produce("t", b"after")
+        answer = await cluster.produce("t", b"after")
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 50)
 
         await cluster.start_node(dead)
@@ -131,7 +131,7 @@ def test_a_deleted_topic_is_gone_from_all_nodes() -> None:
         await cluster.any_node.ask(request)
         await cluster.until(lambda: not any(rig.disk.exists("t-0") for rig in cluster.nodes.values()))
         await cluster.create("t")
-        assert (await cluster.leader("t").produce("t", b"b")).base_offset == 0
+        assert (await cluster.produce("t", b"b")).base_offset == 0
 
     with_cluster(scenario)
 
@@ -160,7 +160,7 @@ def test_a_partition_moves_to_other_nodes_with_all_it_has() -> None:
         await reassign(cluster, "t", others)
         await cluster.until(lambda: sorted(cluster.partition("t").replicas) == others)
         await cluster.until(lambda: cluster.partition("t").leader in others)
-        answer = await cluster.leader("t").produce("t", b"moved")
+        answer = await cluster.produce("t", b"moved")
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 20)
         assert [log_values(cluster.nodes[node_id], "t") for node_id in others] == [[*sent, b"moved"]] * 2
         await cluster.until(lambda: not cluster.nodes[first].disk.exists("t-0"))
