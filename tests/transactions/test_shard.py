@@ -84,6 +84,31 @@ def test_a_zombie_that_starts_again_does_not_abort_the_transaction_of_its_succes
     assert host.state == "Ongoing"
 
 
+def test_a_producer_that_starts_again_in_the_middle_of_its_transaction_goes_on_without_it() -> None:
+    host = Host()
+    producer = host.producer()
+    host.add(producer, P0)
+    fields = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
+    starting = host.ask_init("x", **fields)
+    (markers,) = host.write_markers()
+    assert (markers.commits, set(markers.partitions)) == (False, {P0})
+    assert starting.answer.error_code == ErrorCode.NONE
+    assert starting.answer.producer_epoch >= markers.producer.epoch
+    assert host.end(producer, commits=True).error_code == ErrorCode.PRODUCER_FENCED
+    assert host.add(Producer(producer.producer_id, starting.answer.producer_epoch), P0) is ErrorCode.NONE
+
+
+def test_unless_another_has_started_meanwhile() -> None:
+    host = Host()
+    producer = host.producer()
+    host.add(producer, P0)
+    other = host.ask_init()
+    answer = host.init(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+    assert answer.error_code == ErrorCode.PRODUCER_FENCED
+    host.write_markers()
+    assert other.answer.error_code == ErrorCode.NONE
+
+
 def test_a_producer_id_without_an_epoch_makes_no_sense() -> None:
     assert Host().init(producer_id=5).error_code == ErrorCode.INVALID_REQUEST
 
@@ -280,6 +305,17 @@ def test_v2_a_repetition_waits_for_the_markers_and_hears_the_same() -> None:
     assert host.end(producer, commits=False).error_code == ErrorCode.INVALID_TXN_STATE
     host.write_markers()
     assert again.answer == first
+
+
+def test_v2_an_abort_of_the_next_one_waits_for_the_markers_of_the_last() -> None:
+    host = Host()
+    producer = host.producer()
+    host.add(producer, P0)
+    host.end(producer, commits=True)
+    waiting = host.ask_end(Producer(producer.producer_id, 1), commits=False)
+    host.write_markers()
+    assert waiting.answer.error_code == ErrorCode.NONE
+    assert waiting.answer.producer_epoch == 2
 
 
 def test_v2_an_abort_without_a_transaction_writes_no_marker() -> None:

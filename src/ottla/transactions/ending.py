@@ -55,8 +55,10 @@ def _ended_with_new_epoch(known: Transaction, end: End, fresh_id: int | None, no
     repeats = _is_repetition(known, end.client)
     if not repeats:
         _check_id(known, end.client.producer_id)
-        if end.client.epoch != known.client.epoch or known.state.is_prepared:
+        if end.client.epoch != known.client.epoch:
             raise _fenced(known)
+        if known.state.is_prepared:
+            raise MarkersUnderWayError  # it is about the next one, which has not begun
         return _prepared(known, end, fresh_id, now_ms)
     if known.state in (TransactionState.EMPTY, TransactionState.ONGOING):
         raise _fenced(known)

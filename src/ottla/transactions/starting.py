@@ -57,7 +57,7 @@ def again(known: Transaction, start: Start, fresh_id: int | None, now_ms: int) -
         return _renewed(known, start, fresh_id, now_ms)
     if start.keeps_prepared:
         return _kept(known, fresh_id, now_ms)
-    return known.fenced(now_ms)
+    return known.fenced(now_ms, NO_EPOCH if start.expected is None else start.expected.epoch)
 
 
 def next_client(client: Producer, fresh_id: int | None) -> Producer:
@@ -89,8 +89,9 @@ def _renewed(known: Transaction, start: Start, fresh_id: int | None, now_ms: int
     if expected is not None and expected != client:
         if expected.epoch != known.last_producer_epoch:
             raise BrokerError(ErrorCode.PRODUCER_FENCED)
-        # A repetition: the answer was lost, the epoch was given.
-        return known.with_client(client, known.last_producer_epoch, start.timeout_ms, now_ms)
+        # A repetition: the epoch was given, if it can be, and the answer was lost or had to wait for markers.
+        given = client if client.epoch <= EPOCH_USED_MAX else next_client(client, fresh_id)
+        return known.with_client(given, known.last_producer_epoch, start.timeout_ms, now_ms)
     last_epoch = NO_EPOCH if expected is None else client.epoch
     return known.with_client(next_client(client, fresh_id), last_epoch, start.timeout_ms, now_ms)
 

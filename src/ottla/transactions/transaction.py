@@ -129,16 +129,16 @@ class Transaction:
             return decided
         return replace(decided, next_producer_id=next_client.producer_id, next_producer_epoch=next_client.epoch)
 
-    def fenced(self, now_ms: int) -> Transaction:
+    def fenced(self, now_ms: int, last_epoch: int = NO_EPOCH) -> Transaction:
         """Aborted by the coordinator: neither the writer nor its next request may take this for its own doing.
 
         That is why the epoch rises by two where there is room: a client that would have ended the transaction itself
-        expects one.
+        expects one. `last_epoch`: of the client, if it is its own wish to start again.
         """
         return replace(
             self._to(TransactionState.PREPARE_ABORT, now_ms),
             producer_epoch=min(self.producer_epoch + 2, EPOCH_MAX),
-            last_producer_epoch=NO_EPOCH,
+            last_producer_epoch=last_epoch,
             next_producer_epoch=min(self.next_producer_epoch + 2, EPOCH_MAX) if self.is_kept else NO_EPOCH,
         )
 
