@@ -28,7 +28,7 @@ from ottla.types import TopicId
 T = TypeVar("T")
 
 STEP_MS = 100
-HEARTBEAT_MS = 500
+HEARTBEAT_MS = 200
 Key = tuple[TopicId, int]
 
 

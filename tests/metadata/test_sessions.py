@@ -80,9 +80,10 @@ def test_it_looks_often_enough_to_notice_its_own_absence() -> None:
 
 
 def test_looking_begins_with_the_first_session() -> None:
-    sessions = Sessions(BrokerConfig())
+    config = BrokerConfig()
+    sessions = Sessions(config)
     sessions.heard(1, 1_000_000, 0)
-    assert sessions.next_look_ms() == 1_000_000 + HEARTBEAT_MS
+    assert sessions.next_look_ms() == 1_000_000 + config.cluster.broker_heartbeat_interval_ms
     assert sessions.is_open(1, 1_000_100)
     assert not sessions.is_open(1, 1_000_000 + SESSION_MS)
     assert not sessions.is_open(2, 1_000_000)

@@ -29,14 +29,14 @@ class ClusterConfig:
     """Brokers and their controller."""
 
     broker_heartbeat_interval_ms: int = setting(
-        500, at_least=10, at_most=INT32_MAX, kafka=("broker.heartbeat.interval.ms",)
+        250, at_least=10, at_most=INT32_MAX, kafka=("broker.heartbeat.interval.ms",)
     )
     """The time between two heartbeats that a broker sends to the controller."""
     broker_session_timeout_ms: int = setting(
         6 * SECOND_MS, at_least=100, at_most=INT32_MAX, kafka=("broker.session.timeout.ms",)
     )
     """A broker that the controller has not heard from for this long is fenced: it leads nothing any more."""
-    broker_lease_ms: int = setting(1_200, at_least=100, at_most=INT32_MAX)
+    broker_lease_ms: int = setting(800, at_least=100, at_most=INT32_MAX)
     """The same for a broker that gossip takes for dead as well: two signs agree, so less time is enough."""
     voters_max: int = setting(3, at_least=1, at_most=9)
     """Nodes that join become voters by themselves while the cluster has fewer than this many."""
@@ -46,8 +46,9 @@ class ClusterConfig:
     """Whether leadership goes back to the preferred replica once that is in sync again, and from brokers that carry
     much more than others to those that carry less."""
     leader_rebalance_delay_ms: int = setting(30 * SECOND_MS, at_least=1, at_most=INT32_MAX)
-    """A broker must have been in service for this long before leadership comes to it by itself; and leaders are moved
-    because of load at most this often."""
+    """A broker must have been in service for this long before leadership comes to it by itself; and leadership must not
+    have changed for this long before leaders are moved because of load, so that all figures are newer than that: twice
+    `gossip.load_interval_ms` at least."""
     broker_gone_after_ms: int = setting(10 * MINUTE_MS, at_least=0)
     """A broker that has been fenced for this long counts as gone for good: its replicas are made anew on others.
     0: never."""
