@@ -260,6 +260,16 @@ class TestLeaders:
         cluster.run(2 * MINUTE_MS)
         assert leader_counts(cluster.image)[1] < 10
 
+    def test_stay_until_all_figures_are_from_after_the_last_change(self) -> None:
+        """Right after leaders have moved, the figures still say that their old broker carries everything."""
+        cluster = Cluster(with_topic(a_cluster(3), "t", *[(1, 2, 3)] * 6), leader_rebalance_delay_ms=30_000)
+        cluster.balancer.loads = Loads(brokers={1: Load(60 * MB), 2: Load(), 3: Load()})
+        while set(leader_counts(cluster.image).values()) != {2}:
+            cluster.run(1_000)
+        assert cluster.run(29_000) == 0
+        cluster.balancer.loads = Loads(brokers={1: Load(20 * MB), 2: Load(20 * MB), 3: Load(20 * MB)})
+        assert cluster.run(60 * MINUTE_MS) == 0
+
     def test_figures_that_lead_astray_move_them_ever_more_seldom(self) -> None:
         """Broker 1 always seems to carry most, whatever it leads: in ten times the time, not ten times the moves."""
         cluster = Cluster(with_topics(a_cluster(3), 30, replication_factor=3))

@@ -127,6 +127,11 @@ class TestRelief:
         assert [(move.before, move.reason) for move in moves] == [(1, "broker 1 carries more than its share")]
         assert max(carried(applied(image, moves), costs).values()) == 20 * MB
 
+    def test_equal_leaders_are_spread_over_all_in_one_pass(self) -> None:
+        image = with_topic(a_cluster(3), "t", *[(1, 2, 3)] * 6)
+        costs = {(T, index): 10.0 * MB for index in range(6)}
+        assert set(carried(applied(image, relief(image, loads_of(image, costs))), costs).values()) == {20 * MB}
+
     def test_the_new_leader_is_the_preferred_one(self) -> None:
         image, costs = self.a_hot_broker()
         (move,) = relief(image, loads_of(image, costs))

@@ -48,7 +48,7 @@ from typing import NamedTuple
 from ottla.config import BrokerConfig
 from ottla.config.cluster import Placement
 from ottla.metadata import reassignments
-from ottla.metadata.balancer_leaders import LeaderMove, Loads, PartitionKey, back_to_preferred, by_load
+from ottla.metadata.balancer_leaders import LeaderMove, Loads, PartitionKey, back_to_preferred, by_load, leadership
 from ottla.metadata.balancer_plan import Move, Scope, plan_moves
 from ottla.metadata.image import MetadataImage, ResourceType
 from ottla.metadata.internal_topics import INTERNAL_TOPICS, needed_topic
@@ -107,7 +107,10 @@ class Balancer:
         self._away_since: dict[int, int] = {}
         self._due_ms = 0
         self._leaders_due_ms = 0
-        self._relief_due_ms: int | None = None
+        self._relief_due_ms = 0
+        self._led = -1
+        """Tells whether leadership has changed (`leadership`)."""
+        self._led_since_ms = 0
         self._quiet: tuple[object, object] = (None, None)
         """The brokers and configs of an image that asked for nothing."""
         self._quiet_until_ms: float = 0
@@ -246,9 +249,14 @@ class Balancer:
         ]
 
     def _relief(self, image: MetadataImage, settled: Collection[int], now_ms: int) -> list[LeaderMove]:
-        if self._relief_due_ms is not None and now_ms < self._relief_due_ms:
+        """Not before leadership has rested for as long as it takes until all figures are from after its last change."""
+        now_led = leadership(image)
+        if now_led != self._led:
+            self._led, self._led_since_ms = now_led, now_ms
+        delay_ms = self._config.cluster.leader_rebalance_delay_ms
+        if now_ms < max(self._led_since_ms + delay_ms, self._relief_due_ms):
             return []
-        self._relief_due_ms = now_ms + self._config.cluster.leader_rebalance_delay_ms
+        self._relief_due_ms = now_ms + delay_ms
         held = {key for key, hold in self._holds.items() if now_ms < hold.until_ms}
         moves = by_load(image, self.loads, settled, held, RELIEF_MAX)
         for move in moves:

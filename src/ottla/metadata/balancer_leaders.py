@@ -10,11 +10,12 @@ brokers. Each such move lowers the sum of the squares of the loads, so with load
 ended; a load that sways by less than the gap between the two thresholds moves nothing.
 
 **What a partition carries** is known exactly only by its leader. A broker's figures from gossip are shared out among
-the partitions that it leads: by how fast their logs grow where that is known, otherwise evenly.
+the partitions that it leads: by how fast their logs grow where that is known, otherwise evenly. Figures that were
+measured while somebody else led say nothing, so whoever calls `by_load` first lets leadership rest for a while.
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,11 +82,22 @@ def by_load(
     image: MetadataImage, loads: Loads, settled: Container[int], held: Container[PartitionKey], limit: int
 ) -> list[LeaderMove]:
     """Leaders leave brokers that carry much more than others. `held`: partitions that must stay as they are."""
-    weights = weights_of(image, loads)
     able = [broker.broker_id for broker in open_brokers(image) if broker.broker_id in settled]
-    if weights is None or len(able) < 2:
+    if len(able) < 2 or _is_idle(loads, able):
         return []
-    return _Relief(image, weights, able, held).moves(limit)
+    weights = weights_of(image, loads)
+    return [] if weights is None else _Relief(image, weights, able, held).moves(limit)
+
+
+def _is_idle(loads: Loads, brokers: Collection[int]) -> bool:
+    """Spares an idle cluster a look at all its partitions."""
+    known = [cost_of(loads.brokers[broker_id]) for broker_id in brokers if broker_id in loads.brokers]
+    return len(known) == len(brokers) and max(known) < IDLE_BYTES_PER_S
+
+
+def leadership(image: MetadataImage) -> int:
+    """A number that is another one whenever somebody else leads something."""
+    return sum(partition.leader_epoch for topic in image.topics.values() for partition in topic.partitions.values())
 
 
 def weights_of(image: MetadataImage, loads: Loads) -> Mapping[PartitionKey, float] | None:
@@ -149,10 +161,11 @@ class _Led(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """A leader that could go, the best first: of two that help as much, the one that carries less."""
+    """A leader that could go, the best first: of two that help as much, to whom carries less, and the one that does."""
 
     after: float
     """What the more loaded of the two brokers would carry."""
+    receiver_load: float
     weight: float
     at: int
     receiver: int
@@ -207,7 +220,7 @@ class _Relief:
                 if receiver != giver and receiver in self._able:
                     after = max(load[giver] - led.weight, load[receiver] + led.weight)
                     if after <= enough:
-                        yield _Option(after, led.weight, at, receiver)
+                        yield _Option(after, load[receiver], led.weight, at, receiver)
 
     def _apply(self, giver: int, receiver: int, led: _Led) -> LeaderMove:
         self._led[giver].remove(led)
