@@ -8,7 +8,7 @@ from typing import Any
 from ottla.config import GroupConfig
 from ottla.errors import BrokerError, ErrorCode
 from ottla.groups.log_format import decode_record, encode_record
-from ottla.groups.records import GroupRecord
+from ottla.groups.records import GroupRecord, OffsetPending, TransactionEnded
 from ottla.groups.shard import Caller, GroupShard
 from ottla.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -98,6 +98,7 @@ class Host:
         if result.records:
             self.batch_sizes.append(len(result.records))
         for record in result.records:
+            assert not isinstance(record, OffsetPending | TransactionEnded), "tests of transactions have batches"
             self.log.append(encode_record(record))
             self.shard.replay(record)
         for reply in result.replies:

@@ -350,3 +350,83 @@ def test_nothing_more_is_done_with_a_log_that_was_deleted() -> None:
     manager.group_commit.commit()
 
     assert log_of(manager, B).durable_offset == 1
+
+
+# All or nothing
+
+
+def test_a_whole_commit_is_in_the_journal_before_it_is_in_any_segment() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A)
+    commit(manager, B)
+    order: list[str] = []
+    disk.before_operation = lambda operation, path: order.append(f"{operation} {path.split('/')[0]}")
+    append(manager, A)
+    append(manager, B)
+    manager.group_commit.keep_whole()
+    manager.group_commit.commit()
+
+    assert order[:2] == ["write journal", "sync journal"]
+    assert sorted(order[2:]) == [f"write {A}", f"write {B}"]
+
+
+def test_a_whole_commit_is_one_block_however_large_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.storage.group_commit.BLOCK_BYTES_MAX", 100)
+    disk = CrashingDisk()
+    manager = start(disk)
+    blocks = []
+    for is_whole in (True, False):
+        append(manager, A, count=5)
+        append(manager, B, count=5)
+        if is_whole:
+            manager.group_commit.keep_whole()
+        commit_ = manager.group_commit.begin()
+        assert commit_ is not None
+        commit_.run()
+        manager.group_commit.finish(commit_)
+        blocks.append(len(commit_.blocks))
+
+    assert blocks == [1, 2]
+
+
+def test_a_whole_commit_syncs_no_segment_for_its_size() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A)
+    checkpoint(manager)
+    manager.group_commit.segment_sync_bytes_min = 1
+    append(manager, A)
+    manager.group_commit.keep_whole()
+    whole = manager.group_commit.begin()
+    assert whole is not None
+    whole.run()
+    manager.group_commit.finish(whole)
+    append(manager, A)
+    plain = manager.group_commit.begin()
+    assert plain is not None
+    plain.run()
+    manager.group_commit.finish(plain)
+
+    assert not whole.to_sync
+    assert plain.to_sync
+
+
+def test_what_must_be_whole_falls_with_the_commit_before_it() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A)
+    commit(manager, B)
+    append(manager, A)
+    failing = manager.group_commit.begin()
+    assert failing is not None
+    append(manager, B)
+    manager.group_commit.keep_whole()
+    disk.faults.append(Fault(operation=Operation.WRITE, errno=errno.ENOSPC, times=1))
+    with pytest.raises(DiskFailedError):
+        failing.run()
+    gone = manager.group_commit.fail(failing)
+
+    assert {log.partition for log in gone} == {A, B}
+    assert (log_of(manager, A).end_offset, log_of(manager, B).end_offset) == (1, 1)
+    assert manager.group_commit.begin() is None

@@ -282,3 +282,55 @@ def test_replayed_batches_give_the_same_state() -> None:
     replayed.replay(PID, 1, 0, 20, 20, timestamp_ms=1_000, transactional=False)
 
     assert replayed.snapshot() == state.snapshot()
+
+
+# Transactions that begin
+
+
+def test_a_transaction_is_open_in_the_epoch_that_began_it() -> None:
+    state = ProducerState()
+    assert not state.has_open_transaction(PID, 0)
+    send(state, 0, transactional=True)
+    assert state.has_open_transaction(PID, 0)
+    assert not state.has_open_transaction(PID, 1)
+    state.end_transaction(PID, 0, Marker(True, 1), 1, 1_000)
+    assert not state.has_open_transaction(PID, 0)
+
+
+def test_it_is_told_when_a_transaction_has_ended_meanwhile() -> None:
+    state = ProducerState()
+    before = state.markers_of(PID)
+    send(state, 0, transactional=True)
+    assert state.markers_of(PID) == before
+    state.end_transaction(PID, 0, Marker(False, 1), 1, 1_000)
+    assert state.markers_of(PID) != before
+
+
+def test_a_batch_that_waits_for_the_coordinator_is_not_overtaken() -> None:
+    state = ProducerState()
+    state.expect(PID, 0, 5)
+    state.expect(PID, 0, 7)
+    with pytest.raises(BrokerError) as refused:
+        state.check_expected(PID, 0, 7)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    state.check_expected(PID, 0, 5)
+    send(state, 5, transactional=True)
+    state.check_expected(PID, 0, 7)
+
+
+def test_a_new_epoch_waits_for_nothing_of_the_old() -> None:
+    state = ProducerState()
+    state.expect(PID, 0, 5)
+    state.expect(PID, 1, 9)
+    state.check_expected(PID, 1, 9)
+
+
+def test_nobody_begins_a_transaction_of_which_no_coordinator_was_asked() -> None:
+    state = ProducerState()
+    with pytest.raises(BrokerError) as refused:
+        state.require_transaction(PID, 0)
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+    state.expect(PID, 0, 0)
+    state.require_transaction(PID, 0)
+    send(state, 0, transactional=True)
+    state.require_transaction(PID, 0)

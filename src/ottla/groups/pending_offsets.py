@@ -51,12 +51,13 @@ class PendingOffsets:
         self._by_producer.setdefault(record.producer_id, {})[place] = self._written, offset
         self._by_group.setdefault(place.group_id, {}).setdefault(place, set()).add(record.producer_id)
 
-    def take(self, producer_id: int) -> list[OffsetCommitted]:
+    def take(self, producer_id: int, *, commits: bool) -> list[OffsetCommitted]:
         """What a producer had pending: its transaction has ended."""
         taken = self._by_producer.pop(producer_id, {})
         for place, (number, _) in taken.items():
             self._forget(place, producer_id)
-            self._drop_older(place, number)
+            if commits:
+                self._drop_older(place, number)
         return [offset for _, offset in taken.values()]
 
     def overrule(self, group_id: str, topic: str, partition: int) -> None:

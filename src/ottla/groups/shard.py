@@ -327,7 +327,7 @@ class GroupShard:
             self._replay_deletion(record.group_id)
 
     def _replay_end(self, ended: TransactionEnded) -> None:
-        for offset in self._pending.take(ended.producer_id):
+        for offset in self._pending.take(ended.producer_id, commits=ended.commits):
             if ended.commits:
                 self._group_for(offset.group_id)
                 self._offsets.put(offset)
