@@ -44,7 +44,8 @@ class ReplicaFetches:
         """By node id: a follower has one."""
         self._waiting: dict[ReplicaSession, Waiting] = {}
         self._urgent: dict[ReplicaSession, None] = {}
-        self._news: dict[ReplicaSession, None] = {}
+        self._news: dict[ReplicaSession, int] = {}
+        """Sessions with news that can wait, and since when there have been some."""
         self._soon: Deadline | None = None
 
     def fetch(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> Deferred[FetchResponse]:
@@ -101,17 +102,24 @@ class ReplicaFetches:
         self._urgent[session] = None
 
     def _note_news(self, session: ReplicaSession) -> None:
-        self._news[session] = None
-        if self._soon is None:
-            self._soon = self._timers.after_ms(NEWS_MS, self._tell_news)
+        if session not in self._news:
+            self._news[session] = self._clock.monotonic_ms()
+            if self._soon is None:
+                self._soon = self._timers.after_ms(NEWS_MS, self._tell_news)
 
     def _tell_news(self) -> None:
+        """Those that no records have brought along meanwhile."""
         self._soon = None
-        sessions, self._news = self._news, {}
-        for session in sessions:
+        now_ms = self._clock.monotonic_ms()
+        for session in [session for session, since_ms in self._news.items() if now_ms - since_ms >= NEWS_MS]:
             waiting = self._waiting.get(session)
             if waiting is not None and session.news:
                 waiting.finish()
+            else:
+                del self._news[session]  # told, or told with the answer to its next fetch
+        if self._news:
+            oldest_ms = min(self._news.values())
+            self._soon = self._timers.after_ms(max(1, oldest_ms + NEWS_MS - now_ms), self._tell_news)
 
     def answer(self, session: ReplicaSession, max_bytes: int) -> FetchResponse:
         self._waiting.pop(session, None)
