@@ -11,6 +11,7 @@ from ottla.cli.failures import CommandError
 from ottla.cli.options import connected
 from ottla.cli.output import confirm, print_changes
 from ottla.cli.wire import ask
+from ottla.errors import ErrorCode
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from ottla.protocol.messages.describe_quorum import ReplicaState, ResponsePartitionData
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
@@ -41,7 +42,9 @@ def add_voter(node: int, bootstrap: str, as_json: bool) -> None:
         voter_id=node,
         voter_directory_id=observer.replica_directory_id,
     )
-    granted(ask(bootstrap, request, AddRaftVoterResponse))
+    answer = ask(bootstrap, request, AddRaftVoterResponse)
+    if answer.error_code != ErrorCode.DUPLICATE_VOTER:
+        granted(answer)
     print_changes({"voters": [*_voters(quorum), node], "added": node}, as_json)
 
 
@@ -62,10 +65,13 @@ def remove_voter(node: int, yes: bool, bootstrap: str, as_json: bool) -> None:
 
 
 def drop_voter(bootstrap: str, view: ClusterView, voter: ReplicaState) -> None:
+    """A leader that removes itself may be asked twice: then the second answer is that there is no such voter."""
     request = RemoveRaftVoterRequest(
         cluster_id=view.cluster.cluster_id, voter_id=voter.replica_id, voter_directory_id=voter.replica_directory_id
     )
-    granted(ask(bootstrap, request, RemoveRaftVoterResponse))
+    answer = ask(bootstrap, request, RemoveRaftVoterResponse)
+    if answer.error_code != ErrorCode.VOTER_NOT_FOUND:
+        granted(answer)
 
 
 def _voters(quorum: ResponsePartitionData) -> list[int]:
