@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import ProtocolError
-from ottla.groups.log_format import decode_record, encode_record
+from ottla.groups.log_format import PlainRecord, decode_record, encode_record
 from ottla.groups.records import (
     NEVER_EXPIRES_MS,
     GroupDeleted,
     GroupMetadata,
-    GroupRecord,
     MemberMetadata,
     OffsetCommitted,
     OffsetDeleted,
@@ -54,7 +53,7 @@ records = st.one_of(
 
 
 @given(records)
-def test_what_is_written_is_read_back(record: GroupRecord) -> None:
+def test_what_is_written_is_read_back(record: PlainRecord) -> None:
     assert decode_record(*encode_record(record)) == record
 
 

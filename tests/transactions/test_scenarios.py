@@ -99,9 +99,7 @@ class Stage(Host):
             self.events.append(f"{name}: {_code(answer.error_code)}")
             return
         self.clients[name] = Producer(answer.producer_id, answer.producer_epoch)
-        kept = getattr(answer, "ongoing_txn_producer_id", -1)
-        keeps = f", keeps what {_who(Producer(kept, answer.ongoing_txn_producer_epoch))} wrote" if kept >= 0 else ""
-        self.events.append(f"{name}: is {_who(self.clients[name])}{keeps}")
+        self.events.append(f"{name}: is {_who(self.clients[name])}{_kept(answer)}")
 
 
 def milliseconds(duration: str) -> int:
@@ -113,6 +111,12 @@ def milliseconds(duration: str) -> int:
 def _who(producer: Producer) -> str:
     """The first producer id is 0 here, for short."""
     return f"{producer.producer_id - FIRST_PRODUCER_ID}/{producer.epoch}"
+
+
+def _kept(answer: InitProducerIdResponse | EndTxnResponse) -> str:
+    if isinstance(answer, EndTxnResponse) or answer.ongoing_txn_producer_id < 0:
+        return ""
+    return f", keeps what {_who(Producer(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch))} wrote"
 
 
 def _code(code: int) -> str:
