@@ -43,6 +43,27 @@ def test_kafka_topics_tells_why_a_topic_can_not_be_made(bootstrap: str, topic: s
     assert "already exists" in done.stdout + done.stderr
 
 
+def test_kafka_leader_election_finds_every_leader_in_its_place(bootstrap: str, topic: str) -> None:
+    election = ("kafka-leader-election", "--bootstrap-server", bootstrap, "--election-type")
+    told = run(*election, "preferred", "--topic", topic, "--partition", "0")
+    assert f"Valid replica already elected for partitions {topic}-0" in told
+    unknown = run_unchecked(*election, "unclean", "--topic", "nothing", "--partition", "0")
+    assert "nothing-0" in unknown.stdout + unknown.stderr
+    assert unknown.returncode == 1
+
+
+def test_kafka_features_shows_levels_and_is_told_what_can_not_be(bootstrap: str) -> None:
+    server = ("kafka-features", "--bootstrap-server", bootstrap)
+    assert re.search(r"eligible.leader.replicas.version.*FinalizedVersionLevel: 1", run(*server, "describe"))
+    refused = run_unchecked(*server, "downgrade", "--feature", "eligible.leader.replicas.version=0")
+    assert "Could not downgrade eligible.leader.replicas.version to 0" in refused.stdout
+
+
+def test_kafka_cluster_can_not_unregister_who_is_not_registered(bootstrap: str) -> None:
+    refused = run_unchecked("kafka-cluster", "unregister", "--bootstrap-server", bootstrap, "--id", "77")
+    assert "BrokerIdNotRegisteredException" in refused.stdout + refused.stderr
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_lines_go_from_the_console_producer_to_the_console_consumer(
     bootstrap: str, topic: str, compression: str
