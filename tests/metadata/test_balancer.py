@@ -17,7 +17,12 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.placement import placement_of
 from ottla.metadata.reassignments import moved
 from ottla.metadata.records import MetadataRecord
-from ottla.protocol.messages.metadata_records import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from ottla.protocol.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
 from tests.metadata.balancing import (
     a_cluster,
     after,
@@ -246,6 +251,26 @@ class TestLeaders:
         assert cluster.run(29_000) == 0
         cluster.run(10_000)
         assert leader_counts(cluster.image) == {1: 3, 2: 3, 3: 3}
+
+    def test_a_restart_that_nobody_saw_counts_as_one(self) -> None:
+        image = with_topics(a_cluster(3), 9, replication_factor=3)
+        cluster = Cluster(image, leader_rebalance_delay_ms=30_000)
+        cluster.run(MINUTE_MS)
+        again = RegisterBrokerRecord(
+            broker_id=1, broker_epoch=7, end_points=[BrokerEndpoint(host="h1", port=9092)], rack=None, fenced=False
+        )
+        cluster.image = caught_up(back(fenced(cluster.image, 1), 1))
+        cluster.image = after(cluster.image, [again])
+        assert cluster.run(29_000) == 0
+        cluster.run(10_000)
+        assert leader_counts(cluster.image) == {1: 3, 2: 3, 3: 3}
+
+    def test_do_not_go_to_a_broker_that_is_to_be_emptied(self) -> None:
+        image = with_topics(a_cluster(3), 9, replication_factor=3)
+        image = marked(caught_up(back(fenced(image, 1), 1)), Placement.DRAINING, 1)
+        cluster = Cluster(image)
+        assert cluster.run(60 * MINUTE_MS) == 0
+        assert leader_counts(cluster.image)[1] == 0
 
     def test_stay_where_that_is_switched_off(self) -> None:
         image = fenced(with_topics(a_cluster(3), 9, replication_factor=3), 1)

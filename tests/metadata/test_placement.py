@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from ottla.config.cluster import Placement
 from ottla.errors import BrokerError, ErrorCode
-from ottla.metadata.image import BrokerImage, Endpoint
+from ottla.metadata.image import BrokerImage, Endpoint, ResourceType
 from ottla.metadata.placement import (
+    PLACEMENT,
     crowding,
     hash_of,
     least_crowded,
@@ -20,7 +21,8 @@ from ottla.metadata.placement import (
     seat_of,
     seats,
 )
-from tests.metadata.balancing import a_cluster, marked
+from ottla.protocol.messages.metadata_records import ConfigRecord
+from tests.metadata.balancing import a_cluster, after, marked
 from tests.metadata.cluster import a_broker
 
 
@@ -132,6 +134,11 @@ def test_brokers_that_leave_get_nothing_new() -> None:
     image = marked(marked(marked(image, Placement.DRAINING, 2), Placement.GONE, 3), Placement.JOINING, 4)
     assert [broker.broker_id for broker in open_brokers(image)] == [1, 4]
     assert [placement_of(image, broker_id) for broker_id in (1, 2)] == [Placement.OPEN, Placement.DRAINING]
+
+
+def test_a_word_for_a_placement_that_is_not_known_means_nothing() -> None:
+    word = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="1", name=PLACEMENT, value="upstairs")
+    assert placement_of(after(a_cluster(1), [word]), 1) == Placement.OPEN
 
 
 def test_every_broker_has_its_own_order_of_preference_among_partitions() -> None:

@@ -127,6 +127,15 @@ class TestAnotherMoveInBetween:
         assert the(image).removing_replicas == (1, 3)
         assert the(complete(with_isr(image, 1, 2, 3, 5))).replicas == (5, 2)
 
+    def test_keeps_what_may_lead_although_it_is_not_in_sync(self) -> None:
+        image = move(a_topic(1), 2)
+        image = after(
+            image,
+            [PartitionChangeRecord(topic_id=T, partition_id=0, isr=[], leader=-1, eligible_leader_replicas=[2])],
+        )
+        assert the(move(image, 3)).eligible_leader_replicas == (2,)
+        assert 2 in the(move(image, 3)).replicas
+
     def test_back_to_the_start_is_done_at_once(self) -> None:
         partition = the(move(move(a_topic(1, 2), 3, 4), 1, 2))
         assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == ((1, 2), (), ())

@@ -103,7 +103,8 @@ class Balancer:
         self._config = config
         self.loads = Loads()
         """The newest figures; whoever has them puts them here."""
-        self._active_since: dict[int, int] = {}
+        self._active_since: dict[tuple[int, int], int] = {}
+        """By broker and broker epoch."""
         self._away_since: dict[int, int] = {}
         self._due_ms = 0
         self._leaders_due_ms = 0
@@ -146,11 +147,21 @@ class Balancer:
     # Who is there
 
     def _watch(self, image: MetadataImage, now_ms: int) -> None:
-        """Since when each broker has been in service or fenced. One that stops cleanly is neither until it is."""
-        active = {broker.broker_id for broker in image.brokers.values() if broker.is_active}
-        away = {broker.broker_id for broker in image.brokers.values() if broker.fenced}
-        self._active_since = {broker_id: self._active_since.get(broker_id, now_ms) for broker_id in active}
+        """Since when each process of a broker has been in service, and since when each broker has been fenced. One that
+        stops cleanly is neither until it is."""
+        active = {broker.broker_id: broker.broker_epoch for broker in image.brokers.values() if broker.is_active}
+        away = [broker.broker_id for broker in image.brokers.values() if broker.fenced]
+        self._active_since = {process: self._active_since.get(process, now_ms) for process in active.items()}
         self._away_since = {broker_id: self._away_since.get(broker_id, now_ms) for broker_id in away}
+
+    def _settled(self, image: MetadataImage, now_ms: int) -> Collection[int]:
+        """Brokers that may be given leadership: in service for a while, and not to be emptied."""
+        delay_ms = self._config.cluster.leader_rebalance_delay_ms
+        return {
+            broker_id
+            for (broker_id, _), since_ms in self._active_since.items()
+            if now_ms - since_ms >= delay_ms and not placement_of(image, broker_id).is_leaving
+        }
 
     def _marks(self, image: MetadataImage, now_ms: int) -> Iterator[ConfigRecord]:
         cluster = self._config.cluster
@@ -242,7 +253,7 @@ class Balancer:
             return []
         delay_ms = cluster.leader_rebalance_delay_ms
         self._leaders_due_ms = now_ms + min(delay_ms, max(IDLE_MS, delay_ms // 4))
-        settled = {broker_id for broker_id, since in self._active_since.items() if now_ms - since >= delay_ms}
+        settled = self._settled(image, now_ms)
         moves = back_to_preferred(image, settled, LEADERS_MAX) or self._relief(image, settled, now_ms)
         return [
             reassignments.led_by(image, move.topic_id, move.partition, move.leader, move.replicas) for move in moves

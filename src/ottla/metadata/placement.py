@@ -40,8 +40,13 @@ class Seat(NamedTuple):
     """With its rack: brokers in two racks are never on one host, whatever their addresses look like."""
 
 
+_PLACEMENTS = {placement.value: placement for placement in Placement}
+
+
 def placement_of(image: MetadataImage, broker_id: int) -> Placement:
-    return Placement(image.config_of(ResourceType.BROKER, str(broker_id)).get(PLACEMENT, Placement.OPEN))
+    """A word that this version does not know means nothing to it."""
+    said = image.config_of(ResourceType.BROKER, str(broker_id)).get(PLACEMENT)
+    return _PLACEMENTS.get(said, Placement.OPEN) if said is not None else Placement.OPEN
 
 
 def open_brokers(image: MetadataImage) -> list[BrokerImage]:

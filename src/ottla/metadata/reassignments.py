@@ -62,11 +62,12 @@ def moved(image: MetadataImage, topic_id: TopicId, index: int, target: Sequence[
     """The record that starts to move a partition to `target`, whatever move was under way; None if it is there.
 
     What an earlier move was adding and this one does not want is dropped at once if it has not caught up; otherwise it
-    stays until this move is done, since it may be the only one that is in sync.
+    stays until this move is done, since it may be the only one that has everything.
     """
     partition = _partition(image, topic_id, index)
     before = without(partition.replicas, partition.adding_replicas)
-    kept = [replica for replica in partition.adding_replicas if replica in partition.isr]
+    whole = {*partition.isr, *partition.eligible_leader_replicas}
+    kept = [replica for replica in partition.adding_replicas if replica in whole]
     removing = without((*before, *kept), target)
     change = _Change(
         partition,
