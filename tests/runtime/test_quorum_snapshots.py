@@ -115,6 +115,8 @@ def test_a_node_that_is_too_far_behind_gets_a_snapshot() -> None:
         away.metadata.listen(lambda changes: changed.append(set(changes.topics_created)))
         await cluster.all_have([*early, *names])
         assert newest(away) > 20
+        await cluster.create("next")
+        await cluster.all_have(["next"])
         await away.kill()
         await away.restart()
         await cluster.all_have([*early, *names])

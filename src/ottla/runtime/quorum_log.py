@@ -25,7 +25,10 @@ READ_BYTES = 1 << 20
 
 
 class QuorumLog:
-    """A `StableLog`. The quorum writes through it: `append`, then a commit."""
+    """A `StableLog`. Raft keeps this very object, whatever becomes of the log.
+
+    The quorum writes through it: `append`, then a commit.
+    """
 
     def __init__(self, log: Log, *, snapshot: Snapshot, snapshot_end: int, base: EntryId, base_offset: int) -> None:
         """Where the first entries after the snapshot and after `base` begin is said too."""
@@ -105,6 +108,13 @@ class QuorumLog:
         """The log has been truncated before this entry."""
         del self._starts[index - self.base.index :]
         invariant(self._starts[-1] == self.log.end_offset, f"the log was cut to {self.log.end_offset}")
+
+    def begin_anew(self, snapshot: Snapshot) -> None:
+        """A snapshot has taken the place of the log, which is empty and goes on after it."""
+        self.base = snapshot.last
+        self.snapshot = snapshot
+        self.grown_bytes = 0
+        self._starts = array("q", [self.log.end_offset])
 
     def compact(self, base: EntryId, snapshot: Snapshot) -> None:
         """There is a new snapshot, and what stands before `base` is not needed any more."""

@@ -144,7 +144,7 @@ class QuorumStore:
             self._cuts_pending -= 1
             self._forget_before(found)
             self.snapshots = [StoredSnapshot(snapshot_id=found, snapshot=snapshot)]
-            self.log = self._open()
+            self.log.begin_anew(snapshot)
             then()
 
         self._logs.restart(self._log, found.end_offset, done)
