@@ -143,3 +143,37 @@ def test_nothing_is_written_to_standard_output(tmp_path: Path) -> None:
         stdout, _ = command.communicate(timeout=20)
 
     assert (command.returncode, stdout) == (0, b"")
+
+
+def test_without_a_cluster_port_the_node_goes_without_one_if_the_usual_one_is_taken(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "first") as first, NodeProcess(tmp_path / "second") as second:
+        told = [node for node in (first, second) if "no other node can join this one" in node.log()]
+
+        assert second in told
+        assert all(node.log().count("7946") == 1 for node in told)
+
+
+def test_a_cluster_port_that_is_taken_is_exit_code_3(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        port = str(other.getsockname()[1])
+
+        refused = Ottla()("start", "--port", "0", "--cluster-port", port, "--data-dir", str(tmp_path / "data"), code=3)
+
+    assert f"UDP port {port}" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--seeds", "a:b"], "seeds"),
+        (["--seeds", "a:1,b:2", "--cluster-port", "none"], "cluster_port"),
+        (["--cluster-port", "70000"], "cluster_port"),
+    ],
+)
+def test_seeds_that_can_not_be_used_are_exit_code_2(tmp_path: Path, arguments: list[str], named: str) -> None:
+    refused = Ottla()("start", "--port", "0", "--data-dir", str(tmp_path / "data"), *arguments, code=2)
+
+    assert named in refused.stderr
+    assert refused.stderr.count("\n") == 1

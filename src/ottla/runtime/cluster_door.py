@@ -71,6 +71,7 @@ class ClusterDoor:
                 self.port = await self.peers.bind(address, self._socket.port)
             except PortTakenError:
                 self._socket.close()
+                await self._socket.closed()
                 if port != 0:
                     raise
             else:
@@ -175,6 +176,7 @@ class ClusterDoor:
         self._places.close()
         self._socket.close()
         await self.peers.close()
+        await self._socket.closed()
 
 
 def cluster_address(endpoints: Iterable[Endpoint]) -> Address | None:

@@ -27,6 +27,7 @@ class ClusterSocket(asyncio.DatagramProtocol):
         self.unsendable = 0
         """Packets that the system would not take, or whose address is none."""
         self._transport: asyncio.DatagramTransport | None = None
+        self._lost = asyncio.Event()
 
     @classmethod
     async def open(
@@ -35,9 +36,10 @@ class ClusterSocket(asyncio.DatagramProtocol):
         try:
             _, protocol = await loop.create_datagram_endpoint(cls, local_addr=(address, port))
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
+            cause = error.__cause__ if isinstance(error.__cause__, OSError) else error  # uvloop tells it so
+            if cause.errno == errno.EADDRINUSE:
                 raise PortTakenError(f"UDP port {port} on {address} is taken by another process") from error
-            raise PortTakenError(f"can't listen on {address}, UDP port {port}: {error.strerror or error}") from error
+            raise PortTakenError(f"can't listen on {address}, UDP port {port}: {cause.strerror or cause}") from error
         protocol._grow_buffers(buffer_bytes)
         return protocol
 
@@ -73,10 +75,18 @@ class ClusterSocket(asyncio.DatagramProtocol):
         if self._transport is not None:
             self._transport.close()
 
+    async def closed(self) -> None:
+        """Returns when the port is free again."""
+        if self._transport is not None:
+            await self._lost.wait()
+
     # The event loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost.set()
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
         listener = self.on_founding if is_founding(data) else self.on_gossip

@@ -122,6 +122,9 @@ class Node:
         """For requests from inside the process, in this node's thread."""
         self._own_requests = {name: LocalDoor(router, self, client_id=name) for name in (FORWARDED, AUTOMATIC)}
         """Those that this node has for its own controller."""
+        self.on_broken: Callable[[], None] = _nothing
+        """Called when the node should be stopped, since others do its work: its disk has failed."""
+        self._leaving: asyncio.Task[bool] | None = None
         self._server = Server(
             loop=loop,
             limits=config.network,
@@ -155,8 +158,9 @@ class Node:
         started = time.perf_counter()
         self.port = await self._server.bind(self.config.address, self.config.port)
         try:
+            disk = self._given_disk or self._lock_disk()
             self.door = await self._open_door()
-            await self._open(self._given_disk or self._lock_disk())
+            await self._open(disk)
             await self._join()
         except BaseException as error:
             await self._server.close()
@@ -424,6 +428,7 @@ class Node:
             changed=self.committer.commit_soon,
         )
         self.committer.on_commit = self._upkeep.look
+        self.committer.on_broken = self._disk_failed
         self.quorum = QuorumAdmin(metadata=self._metadata, clock=self.clock, timers=self._timers)
         self._snapshots = SnapshotTaker(
             quorum=self._metadata.quorum,
@@ -504,6 +509,13 @@ class Node:
 
     # Stopping
 
+    def _disk_failed(self) -> None:
+        """Alone, a node that can't write any more is still good for reading. In a cluster others can do both."""
+        if self.door is not None:
+            log.error("this node can't write any more: it hands over what it leads, and leaves the cluster")
+            self._leaving = self._loop.create_task(self.lifecycle.shutdown())
+            self.on_broken()
+
     async def stop(self) -> None:
         """Everything that was acknowledged is on disk, and the next start has nothing to recover.
 
@@ -556,3 +568,7 @@ class Node:
             self._timers.close()
             self._commit_threads.shutdown()
             self._upkeep_threads.shutdown()
+
+
+def _nothing() -> None:
+    """Nobody stops the node."""
