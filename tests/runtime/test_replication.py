@@ -11,6 +11,7 @@ from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import Record, build_batch, iter_batches, read_records
+from ottla.testing.disk import Fault, Operation
 from tests.cluster_rig import ClusterRig, with_cluster
 from tests.node_rig import BY_NAME, NodeRig, values_of
 
@@ -206,5 +207,19 @@ def test_a_node_that_comes_back_deletes_what_was_deleted_meanwhile() -> None:
         rig = await cluster.start_node(away)
         await cluster.until(lambda: not rig.disk.exists("t-0"))
         assert rig.disk.exists("stays-0")
+
+    with_cluster(scenario)
+
+
+def test_a_leader_whose_disk_fails_hands_over() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t", min_insync_replicas="2")
+        assert (await cluster.produce("t", b"a")).error_code == ErrorCode.NONE
+        broken = cluster.partition("t").leader
+        cluster.nodes[broken].disk.faults.append(Fault(operation=Operation.SYNC))
+        assert (await cluster.leader("t").produce("t", b"b")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await cluster.until(lambda: cluster.partition("t").leader not in (broken, -1))
+        assert (await cluster.produce("t", b"c")).error_code == ErrorCode.NONE
+        assert log_values(cluster.leader("t"), "t")[-1] == b"c"
 
     with_cluster(scenario)

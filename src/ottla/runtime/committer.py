@@ -77,6 +77,9 @@ class Committer:
         self._running = False
         self._idle: asyncio.Future[None] | None = None
         self.failed: DiskFailedError | None = None
+        """Why nothing can be written any more."""
+        self.on_broken: Callable[[], None] = _nothing
+        """Called once, when that has happened."""
         self._tell_failures_from = 0.0
         self.on_commit: Callable[[], None] = _nothing
         """Called after every commit, one that failed too: there may be room to be made."""
@@ -168,8 +171,8 @@ class Committer:
         try:
             commit = self._group.begin()
         except Exception as bug:
-            self.failed = self._bug(bug)
-            self._refuse(answers, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failed)))
+            self._break(self._bug(bug))
+            self._refuse(answers, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(bug)))
             return
         if commit is None:
             self._finish(None, touched, answers)
@@ -243,7 +246,8 @@ class Committer:
         """
         self._tell_failure(error)
         gone = self._group.fail(commit)
-        self.failed = self._group.failure
+        if self._group.failure is not None:
+            self._break(self._group.failure)
         for partition in [since for since in self._touched if since.log in gone]:
             touched[partition] = self._touched.pop(partition)
         answers += self._answers
@@ -253,6 +257,11 @@ class Committer:
             partition.on_failed(refused)
         self._refuse(answers, refused)
         self.on_commit()
+
+    def _break(self, failure: DiskFailedError) -> None:
+        if self.failed is None:
+            self.failed = failure
+            self._loop.call_soon(self.on_broken)
 
     def _tell_failure(self, error: DiskFailedError) -> None:
         """A full disk fails every commit, many times a second: one line in a while says it as well."""

@@ -27,6 +27,7 @@ async def _serve(config: BrokerConfig, cluster_port_if_free: int | None) -> None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     node = Node(config, loop=loop, cluster_port_if_free=cluster_port_if_free)
+    node.on_broken = stop.set
     if not await _start(node, stop):
         return
     keep_buffers_at_hand()
