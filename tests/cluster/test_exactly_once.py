@@ -17,7 +17,7 @@ from tests.cluster.processes import ClusterProcesses
 from tests.interop.test_confluent_transactions import read_all
 from tests.interop.waiting import eventually
 
-KILLS = int(os.environ.get("OTTLA_KILLS", "3"))
+KILLS = int(os.environ.get("KILLS_OF_EACH", "3"))
 """Of brokers, and of copiers."""
 RECORDS = 400
 PARTITIONS = 4
