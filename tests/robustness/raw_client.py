@@ -94,9 +94,11 @@ def is_served(bootstrap: str) -> bool:
         return bool(client.call(MetadataRequest(topics=None), 9, MetadataResponse).brokers)
 
 
-def create_topic(bootstrap: str, name: str, *, partitions: int = 1, config: Mapping[str, str] = NO_CONFIG) -> None:
+def create_topic(
+    bootstrap: str, name: str, *, partitions: int = 1, replicas: int = 1, config: Mapping[str, str] = NO_CONFIG
+) -> None:
     configs = [CreatableTopicConfig(name=key, value=value) for key, value in config.items()]
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=configs)
     with RawClient(bootstrap) as client:
         response = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5, CreateTopicsResponse)
         assert response.topics[0].error_code == 0
