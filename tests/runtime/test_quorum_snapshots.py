@@ -88,7 +88,7 @@ def test_the_log_forgets_what_snapshots_hold_and_everything_comes_back() -> None
         await until(lambda: newest(member) > 60)
         await until(lambda: member.quorum.store.log.base.index > 0)
         assert member.quorum.store.log.log.start_offset > 0
-        assert len(find_snapshots(member.disk)) == 2
+        await until(lambda: len(find_snapshots(member.disk)) == 2)
         await member.kill()
         await member.restart()
         await cluster.all_have(names)

@@ -94,6 +94,11 @@ class Peers:
                 link = self._links[to] = Link(to, self._loop, self._resolve, self.hello, self.tell_once)
             link.send(pieces)
 
+    def unsent_bytes(self, to: int) -> int:
+        """What waits for that node to take it."""
+        link = self._links.get(to)
+        return 0 if link is None else link.unsent_bytes
+
     # Listening
 
     def opened(self, incoming: Incoming) -> bool:
@@ -232,6 +237,10 @@ class Link:
         self._retry_at = 0.0
         self._unheard_since: float | None = None
         self._is_closed = False
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._queued_bytes if self._dialled is None else self._dialled.unsent_bytes
 
     def send(self, pieces: Sequence[Bytes]) -> None:
         now = self._loop.time()

@@ -1,0 +1,188 @@
+"""Connections between nodes: dialled when needed, given up when dead, and closed to strangers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+import uvloop
+
+from ottla.errors import PortTakenError
+from ottla.raft.messages import Attach, Message
+from ottla.runtime import peers as peers_module
+from ottla.runtime.peer_wire import FrameKind, Hello, frame, hello_frame
+from ottla.runtime.peers import Address, Peers
+from tests.runtime.quorum_rig import until
+
+
+class Side:
+    """One node's peers, and what they have heard."""
+
+    def __init__(self, node_id: int, addresses: dict[int, Address], cluster_id: str = "c") -> None:
+        hello = Hello(node_id=node_id, directory_id=bytes([node_id] * 16), cluster_id=cluster_id)
+        self.node_id = node_id
+        self._addresses = addresses
+        self.peers = Peers(loop=asyncio.get_running_loop(), hello=hello, resolve=addresses.get)
+        self.heard: list[tuple[int, bytes]] = []
+        self.peers.on_message = self._hear
+
+    def _hear(self, message: Message, directory_id: bytes) -> None:
+        self.heard.append((message.term, directory_id))
+
+    async def listen(self, port: int = 0) -> "Side":
+        bound = await self.peers.bind("127.0.0.1", port)
+        self._addresses[self.node_id] = ("127.0.0.1", bound)
+        await self.peers.serve()
+        return self
+
+    def say(self, to: int, term: int) -> None:
+        self.peers.send(to, Attach(sender=self.node_id, term=term))
+
+    def terms(self) -> list[int]:
+        return [term for term, _ in self.heard]
+
+
+def run(scenario: Callable[[dict[int, Address]], Awaitable[None]]) -> None:
+    async def life() -> None:
+        await scenario({})
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(life())
+
+
+def test_what_is_said_arrives_in_order_with_the_directory_of_who_said_it() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        one, two = await Side(1, addresses).listen(), await Side(2, addresses).listen()
+        for term in range(100):
+            one.say(2, term)
+        await until(lambda: len(two.heard) == 100)
+        assert two.heard == [(term, bytes([1] * 16)) for term in range(100)]
+        assert two.peers.directory_of(1) == bytes([1] * 16)
+        two.say(1, 7)
+        await until(lambda: one.terms() == [7])
+        await one.peers.close()
+        await two.peers.close()
+
+    run(scenario)
+
+
+def test_a_node_that_was_away_is_found_again_wherever_it_is() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        one, two = await Side(1, addresses).listen(), await Side(2, addresses).listen()
+        one.say(2, 1)
+        await until(lambda: two.terms() == [1])
+        await two.peers.close()
+        again = await Side(2, addresses).listen()
+
+        def is_heard() -> bool:
+            one.say(2, 2)
+            return 2 in again.terms()
+
+        await until(is_heard)
+        await one.peers.close()
+        await again.peers.close()
+
+    run(scenario)
+
+
+def test_a_connection_on_which_nothing_comes_back_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers_module, "SILENCE_S_MAX", 0.05)
+
+    async def scenario(addresses: dict[int, Address]) -> None:
+        accepted: list[asyncio.StreamWriter] = []
+
+        async def never_answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+
+        server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
+        addresses[2] = ("127.0.0.1", server.sockets[0].getsockname()[1])
+        one = await Side(1, addresses).listen()
+
+        def is_dialled_again() -> bool:
+            one.say(2, 1)
+            return len(accepted) > 2
+
+        await until(is_dialled_again)
+        await one.peers.close()
+        server.close()
+        for writer in accepted:
+            writer.transport.abort()
+        await asyncio.sleep(0.01)
+
+    run(scenario)
+
+
+def test_a_node_that_does_not_read_does_not_fill_the_memory_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers_module, "UNSENT_BYTES_MAX", 100_000)
+
+    async def scenario(addresses: dict[int, Address]) -> None:
+        accepted: list[asyncio.StreamWriter] = []
+
+        async def never_read(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]  # it can be read from
+
+        server = await asyncio.start_server(never_read, "127.0.0.1", 0, limit=1)
+        addresses[2] = ("127.0.0.1", server.sockets[0].getsockname()[1])
+        one = await Side(1, addresses).listen()
+        piece = frame(FrameKind.RAFT, [bytes(10_000)])
+        for _ in range(3_000):
+            one.peers.send_frame(2, piece)
+            await asyncio.sleep(0)
+        assert accepted
+        assert 50_000 < one.peers.unsent_bytes(2) <= 100_000 + 10_005
+        await one.peers.close()
+        server.close()
+        for writer in accepted:
+            writer.transport.abort()
+        await asyncio.sleep(0.01)
+
+    run(scenario)
+
+
+def test_a_node_may_speak_only_for_itself() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        one, two = await Side(1, addresses).listen(), await Side(2, addresses).listen()
+        one.peers.send(2, Attach(sender=3, term=1))
+        one.say(2, 2)
+        await asyncio.sleep(0.05)
+        assert 1 not in two.terms()
+        await one.peers.close()
+        await two.peers.close()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"".join(frame(FrameKind.RAFT, [b"no greeting"])),
+        b"".join(hello_frame(Hello(node_id=9, directory_id=bytes(16), cluster_id="another"))),
+        b"".join(hello_frame(Hello(node_id=1, directory_id=bytes(16), cluster_id="c"))),
+    ],
+    ids=["another protocol", "no greeting", "another cluster", "this very node"],
+)
+def test_strangers_are_shown_out(stranger: bytes) -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        one = await Side(1, addresses).listen()
+        reader, writer = await asyncio.open_connection(*addresses[1])
+        writer.write(stranger)
+        async with asyncio.timeout(10):
+            with suppress(ConnectionResetError):
+                await reader.read()
+        assert one.heard == []
+        writer.close()
+        await one.peers.close()
+
+    run(scenario)
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        one = await Side(1, addresses).listen()
+        with pytest.raises(PortTakenError, match="for the cluster"):
+            await Side(2, {}).listen(addresses[1][1])
+        await one.peers.close()
+
+    run(scenario)
