@@ -20,7 +20,7 @@ from tests.interop.waiting import eventually
 from tests.robustness.kill_loop import check
 from tests.robustness.raw_client import create_topic
 
-ROUNDS = int(os.environ.get("OTTLA_ROUNDS", "1"))
+ROUNDS = int(os.environ.get("ROUNDS", "1"))
 TOPIC = "rolling"
 PARTITIONS = 6
 PAUSE_S = 0.002
