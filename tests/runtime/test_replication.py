@@ -6,6 +6,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -221,5 +222,20 @@ def test_a_leader_whose_disk_fails_hands_over() -> None:
         await cluster.until(lambda: cluster.partition("t").leader not in (broken, -1))
         assert (await cluster.produce("t", b"c")).error_code == ErrorCode.NONE
         assert log_values(cluster.leader("t"), "t")[-1] == b"c"
+
+    with_cluster(scenario)
+
+
+def test_deleted_records_are_deleted_on_all_nodes() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        for value in (b"a", b"b", b"c"):
+            await cluster.produce("t", value)
+        asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+        answer = await cluster.leader("t").ask(DeleteRecordsRequest(topics=[asked], timeout_ms=10_000))
+        assert answer.topics[0].partitions[0].low_watermark == 2
+        await cluster.until(
+            lambda: [rig.node.partitions.log_of("t", 0).start_offset for rig in cluster.nodes.values()] == [2] * 3
+        )
 
     with_cluster(scenario)

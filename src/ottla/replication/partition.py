@@ -145,6 +145,12 @@ class Partition(Readable):
         """A commit failed, and the log is back at what is durable: what was appended since will not be committed."""
         self._refuse_above(self.log.end_offset, error)
 
+    def on_start_moved(self) -> None:
+        """Records at the beginning were deleted: followers are to do the same."""
+        for follower in self.followers.values():
+            if follower.place is not None:
+                follower.place.has_news()
+
     # What followers do.
 
     def follower_fetched(self, follower: Follower, broker_epoch: int, offset: int, now_ms: int) -> bool:

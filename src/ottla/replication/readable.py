@@ -62,6 +62,9 @@ class Readable:
             raise BrokerError(ErrorCode.FENCED_LEADER_EPOCH)
         raise BrokerError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
+    def on_start_moved(self) -> None:
+        """Records at the beginning were deleted."""
+
     def _wake(self, size_bytes: int) -> None:
         for waiter in tuple(self.waiters):
             waiter.more(self, size_bytes)

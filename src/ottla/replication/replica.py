@@ -54,7 +54,7 @@ APPEND = Append()
 class Replica(Readable):
     """A partition that this node follows, in one leader epoch: the next epoch has another object."""
 
-    __slots__ = ("has_ended", "is_busy", "leader_high_watermark", "leader_id")
+    __slots__ = ("has_ended", "is_busy", "leader_high_watermark", "leader_id", "refusals")
 
     def __init__(
         self,
@@ -79,6 +79,8 @@ class Replica(Readable):
         self.leader_high_watermark = self.high_watermark
         self.is_busy = True
         """Its log is being changed: it is not fetched until that is on disk."""
+        self.refusals = 0
+        """How often in a row the leader would not have it."""
         self.has_ended = False
 
     @property

@@ -135,6 +135,7 @@ class Committer:
         log.delete_records_before(offset)
         self._group.control(Kind.START_OFFSET, log, log.start_offset)
         self.commit_soon()
+        partition.on_start_moved()
         return log.start_offset
 
     def commit_soon(self) -> None:

@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 
 PARTITIONS_MAX = 2_000
 """In one request."""
-RETRY_MS = 100
+RETRY_MS_MIN = 50
+RETRY_MS_MAX = 1_000
 REFUSED_MS = 1_000
 """After the controller has refused a replica, before it is proposed again."""
 ANSWER_MS = 10_000
@@ -71,6 +72,8 @@ class IsrChanges:
         self._queue: dict[Partition, None] = {}
         self._in_flight: dict[tuple[bytes, int], tuple[Partition, tuple[int, ...]]] = {}
         self._refused_until: dict[Partition, int] = {}
+        self._failures = 0
+        """In a row."""
         self._is_scheduled = False
         self._is_closed = False
 
@@ -175,9 +178,12 @@ class IsrChanges:
         response: AlterPartitionResponse | None = answer.value
         if response is None or response.error_code:
             code = response.error_code if response is not None else answer.error and answer.error.code
-            log.warning("the controller did not answer about in-sync replicas (%s); it is asked again", code)
+            if not self._failures:
+                log.warning("the controller did not answer about in-sync replicas (%s); it is asked again", code)
+            self._failures += 1
             self._again(asked.values())
             return
+        self._failures = 0
         for topic in response.topics:
             for told in topic.partitions:
                 pair = asked.pop((topic.topic_id, told.partition_index), None)
@@ -206,4 +212,4 @@ class IsrChanges:
                 self._queue[partition] = None
         if self._queue and not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
-            self._timers.after_ms(RETRY_MS, self._flush)
+            self._timers.after_ms(min(RETRY_MS_MAX, RETRY_MS_MIN << min(self._failures, 10)), self._flush)

@@ -107,14 +107,23 @@ class Partitions:
 
     def readable(self, topic: str, index: int) -> Readable:
         """The partition, led here or followed."""
-        return self._followed.get(TopicPartition(topic, index)) or self.get(topic, index)
+        try:
+            return self.get(topic, index)
+        except BrokerError:
+            followed = self._followed.get(TopicPartition(topic, index))
+            if followed is None:
+                raise
+            return followed
 
     def readable_by_id(self, topic_id: TopicId, index: int) -> Readable:
-        if self._followed:
+        try:
+            return self.get_by_id(topic_id, index)
+        except BrokerError:
             topic = self._image().topics_by_id.get(topic_id)
-            if topic is not None:
-                return self.readable(topic.name, index)
-        return self.get_by_id(topic_id, index)
+            followed = None if topic is None else self._followed.get(TopicPartition(topic.name, index))
+            if followed is None:
+                raise
+            return followed
 
     def log_of(self, topic: str, index: int) -> Log:
         """Of a partition of which this node has a replica, whatever its role."""

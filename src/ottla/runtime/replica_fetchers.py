@@ -41,7 +41,10 @@ FETCH_VERSION = 17
 CHANNEL = "replica"
 OUTSTANDING_MAX = 2
 RETRY_MS = 100
-"""Before a partition, or a leader, that refused is asked again."""
+"""Before a leader that can't be reached is asked again."""
+REFUSED_MS_MIN = 10
+REFUSED_MS_MAX = 1_000
+"""Before a leader that has refused a partition is asked for it again: mostly it hears a moment later that it leads."""
 ANSWER_MS = 5_000
 """How long an answer may take beyond the time that the leader was given."""
 
@@ -288,6 +291,7 @@ class ReplicaFetcher:
             replica.is_busy = True
             committer.after_commit(None).on_done(lambda _: self._delay(replica))  # a part of it may be in the log
             return False
+        replica.refusals = 0
         replica.heard(data.high_watermark)
         if data.records:
             replica.is_busy = True
@@ -342,7 +346,9 @@ class ReplicaFetcher:
     def _delay(self, replica: Replica) -> None:
         """Ask again in a while; the leader says no more of it until then."""
         replica.is_busy = True
-        self._node.timers.after_ms(RETRY_MS, lambda: self._ready(replica))
+        delay_ms = min(REFUSED_MS_MAX, REFUSED_MS_MIN << min(replica.refusals, 10))
+        replica.refusals += 1
+        self._node.timers.after_ms(delay_ms, lambda: self._ready(replica))
 
 
 SESSION_LOST = frozenset((ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH))
