@@ -39,9 +39,9 @@ LEADER_HINTS_FROM = 10
 
 @handles(ProduceRequest)
 def produce(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
-    refusal = _refusal(request)
-    if refusal is not None:
-        return None if request.acks == ACKS_NONE else _refuse_all(request, refusal)
+    if request.acks not in ACKS:
+        message = f"acks must be -1, 0 or 1, not {request.acks}"
+        return _refuse_all(request, BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, message))
     if request.transactional_id is not None:
         return produce_in_transaction(request, ctx, _serve, _refused)
     return _serve(request, ctx)
@@ -68,12 +68,6 @@ def _serve(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | De
     if waits:
         return services.acks.when_committed(response, waits, _not_committed, request.timeout_ms)
     return services.committer.after_commit(response, _storage_failed)
-
-
-def _refusal(request: ProduceRequest) -> BrokerError | None:
-    if request.acks not in ACKS:
-        return BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {request.acks}")
-    return None
 
 
 def _append(

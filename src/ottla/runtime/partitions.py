@@ -73,6 +73,8 @@ class Partitions:
         self._followed: dict[TopicPartition, Replica] = {}
         self._replicated: dict[Partition, None] = {}
         """Those of the led that have followers."""
+        self.has_followers = False
+        """Whether there are any."""
         self._applied: dict[str, TopicImage] = {}
         """What has been carried out, or is being."""
         self._last_high_watermarks: dict[TopicPartition, int] = {}
@@ -133,11 +135,6 @@ class Partitions:
         """Those that were used."""
         for of_topic in self._led.values():
             yield from of_topic.values()
-
-    @property
-    def has_followers(self) -> bool:
-        """Whether any partition that is led here is copied by others."""
-        return bool(self._replicated)
 
     def replicated(self) -> Iterable[Partition]:
         """Those led here that have followers."""
@@ -336,10 +333,12 @@ class Partitions:
             self._replicated[partition] = None
         else:
             self._replicated.pop(partition, None)
+        self.has_followers = bool(self._replicated)
 
     def _end_leading(self, partition: Partition) -> None:
         del self._led[partition.topic][partition.index]
         self._replicated.pop(partition, None)
+        self.has_followers = bool(self._replicated)
         self._last_high_watermarks[TopicPartition(partition.topic, partition.index)] = partition.high_watermark
         partition.end()
         if partition.topic in INTERNAL_TOPICS:
