@@ -162,3 +162,19 @@ def test_voters_are_changed_by_hand() -> None:
         await until(lambda: nodes.voters() == {(1,)})
 
     run(scenario, cluster=ClusterConfig(voters_max=1))
+
+
+def test_a_leader_can_be_removed_and_says_when_it_is() -> None:
+    async def scenario(nodes: Nodes) -> None:
+        for node_id in (1, 2, 3):
+            await nodes.start(node_id)
+        await until(lambda: nodes.voters() == {(1, 2, 3)})
+        first = nodes.rigs[1]
+        own = first.node.controller.quorum.directory_id
+        removed = await first.ask(RemoveRaftVoterRequest(cluster_id=None, voter_id=1, voter_directory_id=own))
+        assert removed.error_code == ErrorCode.NONE
+        await until(lambda: nodes.controller() in (nodes.rigs[2], nodes.rigs[3]))
+        await nodes.rigs[2].create("afterwards")
+        await until(lambda: "afterwards" in first.node.image.topics)
+
+    run(scenario)

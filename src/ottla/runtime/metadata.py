@@ -91,8 +91,8 @@ class Metadata:
         self._next_offset = 0
         self._proposals: deque[Proposal] = deque()
         self._waiting: list[tuple[Decide[Any], Deferred[Any]]] = []
-        self._watchers: list[tuple[int, Deferred[None]]] = []
-        """Who waits for which entry to be applied."""
+        self._watchers: dict[int, tuple[int, Deferred[None]]] = {}
+        """Who waits for the entry of which index and term to be committed."""
         self._alarm: Deadline | None = None
         self._alarm_ms: int | None = None
         self._local_topics: LocalTopics | None = None
@@ -265,11 +265,11 @@ class Metadata:
             if entry.index > self._applied:
                 self._applied = entry.index
                 self._apply(entry)
+                if entry.index in self._watchers:
+                    self._tell_watcher(entry)
         self._show()
         if self._controller is None and self._leading_term == entries[-1].term:
             self._activate()
-        if self._watchers:
-            self._tell_watchers()
 
     def on_settled(self) -> None:
         if self.snapshots is not None:
@@ -302,9 +302,11 @@ class Metadata:
         image = self._applied_state().image
         self._applied_state().take_changes()
         self._publish(changes_between(self.image, image), image)
+        self._dismiss_watchers(BrokerError(ErrorCode.NOT_CONTROLLER))
 
     def on_refused(self, error: BrokerError) -> None:
         self._resign(error)
+        self._dismiss_watchers(error)
         waiting, self._waiting = self._waiting, []
         for _, caller in waiting:
             caller.fail(error)
@@ -346,28 +348,31 @@ class Metadata:
         proposals, self._proposals = self._proposals, deque()
         for proposal in proposals:
             _refuse(proposal.replies, error)
-        watchers, self._watchers = self._watchers, []
-        for _, applied in watchers:
-            applied.fail(error)
         if was_active:
             log.info("node %d is no longer the active controller", self.quorum.node_id)
             for listener in self._activity_listeners:
                 listener(False)
 
     def when_applied(self, index: int) -> Deferred[None]:
-        """Done when the image holds that entry of the log; NOT_CONTROLLER if this node ceases to lead before."""
+        """Done when an entry that this controller has just proposed is committed; NOT_CONTROLLER if it never will be.
+
+        It outlives the controller: a leader that removes itself from the voters leads no more when that is committed.
+        """
         applied: Deferred[None] = Deferred()
-        if index <= self._applied:
-            applied.complete(None)
-        else:
-            self._watchers.append((index, applied))
+        self._watchers[index] = self._controller_term, applied
         return applied
 
-    def _tell_watchers(self) -> None:
-        done = [applied for index, applied in self._watchers if index <= self._applied]
-        self._watchers = [(index, applied) for index, applied in self._watchers if index > self._applied]
-        for applied in done:
+    def _dismiss_watchers(self, error: BrokerError) -> None:
+        watchers, self._watchers = self._watchers, {}
+        for _, applied in watchers.values():
+            applied.fail(error)
+
+    def _tell_watcher(self, entry: Entry) -> None:
+        term, applied = self._watchers.pop(entry.index)
+        if entry.term == term:
             applied.complete(None)
+        else:
+            applied.fail(BrokerError(ErrorCode.NOT_CONTROLLER))
 
     # Voters
 

@@ -265,6 +265,10 @@ class Node:
             return None
         return VoterSet(tuple(Voter(*founder) for founder in self._identity.voters))
 
+    def _client_address_of(self, node_id: int) -> tuple[str, int] | None:
+        found = client_address(self._metadata.image, node_id)
+        return self.door.kafka_address_of(node_id) if found is None and self.door is not None else found
+
     async def _meet_others(self, door: ClusterDoor, disk: Disk) -> None:
         gossip = await door.start_gossip(
             self._identity,
@@ -357,7 +361,7 @@ class Node:
             client=self.broker_client,
             is_here=lambda: self.is_controller,
             controller_id=lambda: self._metadata.controller_id,
-            address_of=lambda node_id: client_address(self._metadata.image, node_id),
+            address_of=self._client_address_of,
             serve_here=lambda request, version, client_id: self._own_requests[client_id].handle(request, version),
         )
         self.lifecycle = Lifecycle(
@@ -428,7 +432,7 @@ class Node:
             changed=self.committer.commit_soon,
         )
         self.committer.on_commit = self._upkeep.look
-        self.committer.on_broken = self._disk_failed
+        self.committer.on_broken = self._metadata.quorum.on_broken = self._disk_failed
         self.quorum = QuorumAdmin(metadata=self._metadata, clock=self.clock, timers=self._timers)
         self._snapshots = SnapshotTaker(
             quorum=self._metadata.quorum,
@@ -511,7 +515,7 @@ class Node:
 
     def _disk_failed(self) -> None:
         """Alone, a node that can't write any more is still good for reading. In a cluster others can do both."""
-        if self.door is not None:
+        if self.door is not None and len(self.image.brokers) > 1:
             log.error("this node can't write any more: it hands over what it leads, and leaves the cluster")
             self._leaving = self._loop.create_task(self.lifecycle.shutdown())
             self.on_broken()

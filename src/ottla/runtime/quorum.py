@@ -92,6 +92,8 @@ class Quorum:
         """Why nothing can be written now: the disk has no room, or is no more."""
         self.has_failed = False
         """For good: this node takes part in nothing until it is started again."""
+        self.on_broken: Callable[[], None] = lambda: None
+        """Called when a bug of ours has ended this node's part in the quorum."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -385,3 +387,4 @@ class Quorum:
             log.critical("this node takes no part in the metadata quorum any more: %s", error, exc_info=error)
             if self.machine is not None:
                 self.machine.on_refused(self.refusal)
+            self.on_broken()
