@@ -62,6 +62,12 @@ def test_the_status_of_three_nodes(cluster: LocalCluster) -> None:
     cluster.ottla("topic", "delete", "spread")
 
 
+def test_load_is_measured_on_request(cluster: LocalCluster) -> None:
+    nodes = cluster.ottla("cluster", "status", "--load", "--json").json["nodes"]
+    assert [node["written_bytes_per_s"] >= 0 for node in nodes] == [True] * 3
+    assert "WRITES/S" in cluster.ottla("cluster", "status", "--load").stdout
+
+
 def test_voters_come_and_go(cluster: LocalCluster) -> None:
     status = cluster.ottla("cluster", "status", "--json").json
     for node in status["quorum"]["voters"]:  # the leader too, which hands over by that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,18 +15,22 @@ from ottla.cli.output import print_fields, print_json, print_table
 from ottla.protocol.messages.describe_cluster import DescribeClusterBroker
 from ottla.protocol.messages.describe_quorum import ResponsePartitionData
 
+LOAD_S = 1.0
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @click.command
+@click.option("--load", "measures_load", is_flag=True, help="Measure for a second how much each node writes.")
 @connected
-def status(bootstrap: str, as_json: bool) -> None:
+def status(measures_load: bool, bootstrap: str, as_json: bool) -> None:
     """Show nodes, racks, controller, quorum, what each node carries, and partitions that lack something.
 
     Exits with 1 if a partition has no leader, or fewer replicas in sync than it should have.
     """
     view = ClusterView(bootstrap)
     facts = _facts(view, view.quorum())
+    if measures_load:
+        _measure_load(view, facts)
     if as_json:
         print_json(facts)
     else:
@@ -75,6 +80,18 @@ def _node(broker: DescribeClusterBroker, view: ClusterView, quorum: ResponsePart
     }
 
 
+def _measure_load(view: ClusterView, facts: dict[str, Any]) -> None:
+    """How fast the logs of each node grow: what it leads, and what it copies from others."""
+    began = time.monotonic()
+    before = {broker.broker_id: view.disk(broker) for broker in view.brokers}
+    time.sleep(LOAD_S)
+    for broker, node in zip(view.brokers, facts["nodes"], strict=True):
+        first, second = before[broker.broker_id], view.disk(broker)
+        known = first is not None and second is not None
+        grown_bytes = second.held_bytes - first.held_bytes if first is not None and second is not None else 0
+        node["written_bytes_per_s"] = round(max(0, grown_bytes) / (time.monotonic() - began)) if known else None
+
+
 def _role(node_id: int, quorum: ResponsePartitionData) -> str:
     if node_id == quorum.leader_id:
         return "controller"
@@ -113,10 +130,13 @@ def _print_status(facts: dict[str, Any]) -> None:
             node["in_sync"],
             _size(node["held_bytes"]),
             node["metadata_lag"],
+            *([_size(node["written_bytes_per_s"])] if "written_bytes_per_s" in node else ()),
         )
         for node in facts["nodes"]
     ]
     columns = ["node", "address", "rack", "state", "role", "leads", "replicas", "in sync", "holds", "metadata lag"]
+    if any("written_bytes_per_s" in node for node in facts["nodes"]):
+        columns.append("writes/s")
     print_table(columns, rows)
 
 
