@@ -104,6 +104,21 @@ def test_two_of_three_go_on_when_all_were_killed_and_one_does_not_come_back(tmp_
         cluster.until_brokers(1, 3)
 
 
+def test_a_founder_that_loses_its_disk_later_comes_back_with_an_empty_one(tmp_path: Path) -> None:
+    with ClusterProcesses(tmp_path, 3, "--set", "quorum.voter_replace_ms=1s") as cluster:
+        controller = cluster.controller()
+        victim = next(node for node in cluster.running if node is not controller)
+        victim.kill()
+        victim.wipe()
+        cluster.until_brokers(*(node.node_id for node in cluster.running))
+
+        victim.start()
+
+        cluster.until_brokers(1, 2, 3)
+        assert_one_cluster(cluster)
+        eventually(lambda: cluster.voters() == {1, 2, 3}, within_s=60, what=f"three voters\n{cluster.logs()}")
+
+
 def test_a_fourth_node_joins_by_any_seed(tmp_path: Path) -> None:
     with ClusterProcesses(tmp_path) as cluster:
         fourth = cluster.add(4, seeds=[cluster.seeds[1]])

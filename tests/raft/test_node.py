@@ -234,3 +234,16 @@ def test_a_candidate_whose_disk_hangs_does_not_campaign_again_before_it_has_aske
     host.persist(hanging)
     host.node.advance(hanging)
     assert host.node.is_leader
+
+
+def test_a_node_that_observes_does_not_answer_for_what_it_had_acknowledged_before_its_disk_was_lost() -> None:
+    observer = host_with(node_id=4)
+    observer.node.set_contacts([2])
+    sent = []
+
+    for _ in range(2 * ELECTION_TICKS):
+        sent += observer.step(Heartbeat(sender=2, term=1, commit=EntryId(1, 1), match_index=7, round=0))
+        sent += observer.tick()
+
+    assert observer.node.leader_id is None
+    assert {type(each.message) for each in sent} == {Attach}

@@ -41,7 +41,7 @@ class Follower:
             case Append():
                 core.follow(message.sender)
                 self._append(message)
-            case Heartbeat():
+            case Heartbeat() if not self._is_for_an_earlier_life(message):
                 core.follow(message.sender)
                 self._heartbeat(message)
             case InstallSnapshot():
@@ -52,6 +52,10 @@ class Follower:
             case ReadReply():
                 core.read_results.append(ReadResult(read_id=message.read_id, index=message.index))
         return None
+
+    def _is_for_an_earlier_life(self, message: Heartbeat) -> bool:
+        """For the voter that this node was before its disk was lost. Until that one is removed, it asks for the log."""
+        return message.match_index > self._core.log.last_index and not self._core.may_campaign
 
     def _heartbeat(self, message: Heartbeat) -> None:
         core, log = self._core, self._core.log

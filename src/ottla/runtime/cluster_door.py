@@ -162,6 +162,11 @@ class ClusterDoor:
             found = self._forming.address_of(node_id)
         return found
 
+    def kafka_address_of(self, node_id: int) -> tuple[str, int] | None:
+        """Where clients reach a node, as gossip says: for a node that knows nothing of the metadata yet."""
+        member = None if self.gossip is None else self.gossip.member(node_id)
+        return None if member is None else member.kafka
+
     @property
     def endpoint(self) -> Endpoint:
         """What this node tells the cluster of itself."""
