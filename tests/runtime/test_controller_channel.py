@@ -65,6 +65,7 @@ async def a_channel(cluster: Cluster) -> AsyncIterator[ControllerChannel]:
         loop=loop,
         timers=timers,
         client=cast(Any, cluster),
+        node_id=ME,
         is_here=lambda: cluster.is_here,
         controller_id=lambda: cluster.controller_id,
         address_of=cluster.addresses.get,
@@ -130,6 +131,21 @@ def test_a_request_waits_until_a_controller_is_known() -> None:
         assert cluster.asked == []
         cluster.controller_id = 3
         (await cluster.asks(1)).complete(OK)
+        assert answer.value is OK
+
+    run(test)
+
+
+def test_a_node_that_was_elected_waits_until_it_may_decide() -> None:
+    async def test(cluster: Cluster, channel: ControllerChannel) -> None:
+        cluster.addresses[ME] = ("one", 9092)
+        cluster.controller_id = ME
+        answer = channel.send(REQUEST, timeout_ms=5_000)
+        await asyncio.sleep(0.01)
+        assert cluster.asked == []
+        cluster.is_here = True
+        (await cluster.asks(1)).complete(OK)
+        assert cluster.places == ["here"]
         assert answer.value is OK
 
     run(test)

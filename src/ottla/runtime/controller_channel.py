@@ -64,6 +64,7 @@ class ControllerChannel:
         loop: asyncio.AbstractEventLoop,
         timers: Timers,
         client: BrokerClient,
+        node_id: int,
         is_here: Callable[[], bool],
         controller_id: Callable[[], int],
         address_of: Callable[[int], Address | None],
@@ -73,6 +74,7 @@ class ControllerChannel:
         self._loop = loop
         self._timers = timers
         self._client = client
+        self._node_id = node_id
         self._is_here = is_here
         self._controller_id = controller_id
         self._address_of = address_of
@@ -123,7 +125,11 @@ class ControllerChannel:
         asked.on_done(lambda done: self._answered(call, attempt, done))
 
     def _target(self) -> int:
-        return HERE if self._is_here() else self._controller_id()
+        """A node that was elected and may not decide yet is waited for."""
+        if self._is_here():
+            return HERE
+        elected = self._controller_id()
+        return NOWHERE if elected == self._node_id else elected
 
     def _ask(self, call: Call, target: int) -> Deferred[Any] | None:
         if target == HERE:

@@ -359,6 +359,7 @@ class Node:
             loop=self._loop,
             timers=self._timers,
             client=self.broker_client,
+            node_id=self.config.node_id,
             is_here=lambda: self.is_controller,
             controller_id=lambda: self._metadata.controller_id,
             address_of=self._client_address_of,
