@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 
-from ottla.config import ClusterConfig
+from ottla.config import ClusterConfig, JournalConfig
 from ottla.config.cluster import Placement
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.image import MetadataImage, ResourceType
@@ -33,6 +33,9 @@ QUICK = ClusterConfig(
     broker_heartbeat_interval_ms=200,
     broker_session_timeout_ms=2_000,
 )
+
+SMALL = JournalConfig(file_size_bytes=1 << 20)
+"""The disk in memory copies whole files when they are synced."""
 
 
 class Writer:
@@ -137,7 +140,7 @@ def test_a_node_joins_and_another_is_decommissioned_under_load() -> None:
         await cluster.until(lambda: all(len(writer.acknowledged) > 20 for writer in writing))
         await check(cluster, "t", writing)
 
-    with_cluster(scenario, cluster=QUICK)
+    with_cluster(scenario, cluster=QUICK, journal=SMALL)
 
 
 def test_a_dead_node_is_replaced_although_the_controller_dies_on_the_way() -> None:
@@ -154,7 +157,7 @@ def test_a_dead_node_is_replaced_although_the_controller_dies_on_the_way() -> No
         assert sum(replica_counts(image(cluster)).values()) == 24
         await check(cluster, "t", writing)
 
-    with_cluster(scenario, count=5, cluster=QUICK)
+    with_cluster(scenario, count=5, cluster=QUICK, journal=SMALL)
 
 
 def test_a_client_moves_a_partition_from_any_node() -> None:
@@ -173,4 +176,4 @@ def test_a_client_moves_a_partition_from_any_node() -> None:
         await cluster.until(lambda: cluster.partition("t").leader == target[0])
         await check(cluster, "t", writing)
 
-    with_cluster(scenario, cluster=QUICK)
+    with_cluster(scenario, cluster=QUICK, journal=SMALL)
