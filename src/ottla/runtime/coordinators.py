@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+REST_MS = 100
+"""Between the loss of a shard whose records the disk did not take, and the next attempt."""
+
 S = TypeVar("S", bound=Machine[Any])
 OnReplayed = Callable[[ShardRuntime[S, Any]], Callable[[], None] | None]
 
@@ -136,6 +139,7 @@ class Coordinators(Generic[S]):
     def _begin_loading(self, partition: Partition) -> None:
         log_end = partition.log.end_offset
         if not log_end:
+            self._loading.pop(partition.index, None)
             self._serve(self._new(partition))  # nothing was ever written
             return
         self._loading[partition.index] = partition
@@ -190,10 +194,18 @@ class Coordinators(Generic[S]):
         )
 
     def _lost(self, partition: Partition) -> None:
-        """The shard is ahead of its log. If that is still led here it is loaded again; else that is told by itself."""
+        """The shard is ahead of its log. If that is still led here it is loaded again; else that is told by itself.
+
+        After a rest: what is due at once would be refused at once again while the disk is full.
+        """
         ready = self._ready.get(partition.index)
         if ready is not None and ready.partition is partition:
             del self._ready[partition.index]
+            self._loading[partition.index] = partition
+            self._timers.after_ms(REST_MS, lambda: self._load_again(partition))
+
+    def _load_again(self, partition: Partition) -> None:
+        if self._loading.get(partition.index) is partition:
             self._begin_loading(partition)
 
     async def close(self) -> None:

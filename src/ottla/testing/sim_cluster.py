@@ -22,6 +22,7 @@ from ottla.testing.sim_node import SimulatedNode
 from ottla.testing.sim_plan import Faults, Plan, draw
 from ottla.testing.sim_producer import PartitionProducer
 from ottla.testing.sim_reader import SimReader
+from ottla.testing.sim_transactions import CommittedReader, TransactionalProducer
 from ottla.testing.sim_watch import RaftWatch
 from ottla.testing.sim_world import World
 from ottla.types import TopicPartition
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 TOPIC = "orders"
 GROUP = "billing"
+LEDGER = "ledger"
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 REPLICAS_MAX = 3
 STARTS_WITHIN_S = 3.0
 """The nodes of a cluster are started within this time, in any order."""
@@ -55,6 +58,8 @@ class Workload:
     consumers: int = 1
     members: int = 2
     """Of one consumer group."""
+    transactional: int = 0
+    """Producers of transactions on a topic of their own; every third has the id of another."""
 
     @classmethod
     def produce_and_consume(cls, *, producers: int = 2, partitions: int = 2) -> Workload:
@@ -163,7 +168,7 @@ class SimulatedCluster:
         """Nodes, then the topic, then its clients."""
         self.start_nodes()
         admin = self.client("admin")
-        admin.start(lambda: create_topic(admin, TOPIC, workload.partitions, self.replicas))
+        admin.start(*(_creating(admin, topic, workload, self.replicas) for topic in _topics(workload)))
         admin.stop()
         self.until(lambda: admin.is_done, "creating the topic")
         self._start_clients(workload)
@@ -186,6 +191,16 @@ class SimulatedCluster:
         def take_part(client: SimClient) -> list[Job]:
             return [GroupMember(client, GROUP, TOPIC, workload.partitions).run]
 
+        def transact(transactional_id: str) -> Jobs:
+            return lambda client: [TransactionalProducer(client, transactional_id, _ledger(workload)).run]
+
+        def read_ledger(client: SimClient) -> list[Job]:
+            return [CommittedReader(client, _ledger(workload)).run]
+
+        for number in range(workload.transactional):
+            self._employ(f"transactor-{number}", transact(f"id-{number % 2}"))
+        if workload.transactional:
+            self._employ("bookkeeper", read_ledger)
         for number in range(workload.producers):
             self._employ(f"producer-{number}", produce)
         for number in range(workload.consumers):
@@ -213,10 +228,12 @@ class SimulatedCluster:
     def _look(self, workload: Workload) -> None:
         """Wait until all replicas are in sync, then read everything, with a client that knows nothing."""
         self.until(lambda: all(node.is_serving or node.stays_down for node in self.nodes), "the nodes' last start")
-        placement = self.wait_until_in_sync([TOPIC, OFFSETS_TOPIC])
+        placement = self.wait_until_in_sync([*_topics(workload), OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
         groups = [GROUP] if workload.members else []
         auditor = self.client("auditor")
         auditor.start(lambda: read_everything(auditor, _partitions(workload), groups))
+        if workload.transactional:
+            auditor.start(CommittedReader(auditor, _ledger(workload), is_final=True).run_to_the_end)
         self.until(lambda: auditor.is_done, "reading everything")
         self.world.run_for(QUIET_S)
         self.history.replicas = sim_audit.replicas(self.nodes, placement)
@@ -243,6 +260,18 @@ class SimulatedCluster:
 
 def _name(number: int) -> str:
     return f"node-{number}"
+
+
+def _topics(workload: Workload) -> list[str]:
+    return [TOPIC, LEDGER] if workload.transactional else [TOPIC]
+
+
+def _creating(admin: SimClient, topic: str, workload: Workload, replicas: int) -> Job:
+    return lambda: create_topic(admin, topic, workload.partitions, replicas)
+
+
+def _ledger(workload: Workload) -> list[TopicPartition]:
+    return [TopicPartition(LEDGER, index) for index in range(workload.partitions)]
 
 
 def _partitions(workload: Workload) -> list[TopicPartition]:

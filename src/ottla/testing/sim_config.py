@@ -15,6 +15,7 @@ from ottla.config import (
     QuorumConfig,
     ReplicationConfig,
     StorageConfig,
+    TransactionConfig,
 )
 
 PORT = 9092
@@ -51,6 +52,10 @@ def node_config(number: int, host: str, dice: Random, shared: ClusterSettings | 
             offsets_topic_num_partitions=3,
             offsets_topic_replication_factor=1 if shared is None else shared.replicas,
             group_initial_rebalance_delay_ms=dice.choice((0, 250)),
+        ),
+        transactions=TransactionConfig(
+            transaction_state_log_num_partitions=3,
+            transaction_state_log_replication_factor=1 if shared is None else shared.replicas,
         ),
         cluster=ClusterConfig() if shared is None else shared.cluster,
         quorum=QuorumConfig() if shared is None else shared.quorum,
