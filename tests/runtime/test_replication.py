@@ -239,3 +239,22 @@ def test_deleted_records_are_deleted_on_all_nodes() -> None:
         )
 
     with_cluster(scenario)
+
+
+def test_a_new_replica_begins_where_its_leader_does() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t", replication_factor=1)
+        first = cluster.partition("t").leader
+        await cluster.produce("t", b"a")
+        await cluster.produce("t", b"b", b"c", b"d")
+        await cluster.produce("t", b"e")
+        asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+        await cluster.leader("t").ask(DeleteRecordsRequest(topics=[asked], timeout_ms=10_000))
+        others = sorted(node_id for node_id in cluster.nodes if node_id != first)
+        await reassign(cluster, "t", others)
+        await cluster.until(lambda: sorted(cluster.partition("t").replicas) == others)
+        assert (await cluster.produce("t", b"f")).base_offset == 5
+        assert await cluster.leader("t").values("t", 2) == [b"c", b"d", b"e", b"f"]
+        assert cluster.leader("t").node.partitions.log_of("t", 0).start_offset == 2
+
+    with_cluster(scenario)
