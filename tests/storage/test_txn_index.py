@@ -65,3 +65,12 @@ def test_after_a_crash_the_end_is_dropped_as_far_as_the_log_does_not_say_the_sam
 
     assert [entry.last_offset for entry in index.aborted] == [5, 15]
     assert [entry.last_offset for entry in TxnIndex(disk, "i").aborted] == [5, 15]
+
+
+def test_a_name_is_new_once_and_only_when_there_is_a_file() -> None:
+    index = index_of()
+    assert not index.take_new_name()
+    index.append(aborted(0, 5, 6))
+    index.flush()
+
+    assert [index.take_new_name(), index.take_new_name()] == [True, False]

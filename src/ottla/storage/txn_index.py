@@ -108,8 +108,10 @@ class TxnIndex:
 
     def take_new_name(self) -> bool:
         """Whether the file was made since it was last asked: its name is not durable yet."""
-        is_new, self._is_new = self._is_new and self._file is not None, False
-        return is_new
+        if not self._is_new or self._file is None:
+            return False
+        self._is_new = False
+        return True
 
     def close(self) -> None:
         if self._file is not None:
