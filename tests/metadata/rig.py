@@ -87,12 +87,13 @@ class Rig:
     # The runtime's part
 
     def commit(self, result: Result[MetadataRecord, T]) -> T | None:
-        before = self.controller.image
         for record in result.records:
+            before = self.controller.image
             self.controller.replay(decode_record(*encode_record(record)))
+            check_steps(self, before, self.controller.image)
         self.offset += len(result.records)
         self.written += result.records
-        check_change(self, before, self.controller.image)
+        check_image(self, self.controller.image)
         return result.response
 
     def fail_over(self) -> None:
@@ -219,15 +220,21 @@ class Rig:
 # What must hold
 
 
-def check_change(rig: Rig, before: MetadataImage, after: MetadataImage) -> None:
+def check_image(rig: Rig, image: MetadataImage) -> None:
+    """After each decision."""
+    for topic in image.topics.values():
+        for index, partition in topic.partitions.items():
+            check_partition(rig, topic.name, (topic.topic_id, index), partition)
+    check_holdings(rig, image)
+
+
+def check_steps(rig: Rig, before: MetadataImage, after: MetadataImage) -> None:
+    """After each record."""
     for topic in after.topics.values():
         old = before.topics_by_id.get(topic.topic_id)
-        for index, partition in topic.partitions.items():
-            key = (topic.topic_id, index)
-            check_partition(rig, topic.name, key, partition)
-            if old is not None and index in old.partitions:
-                check_step(rig, topic.name, key, old.partitions[index], partition)
-    check_holdings(rig, after)
+        if old is not None and old is not topic:
+            for index, partition in topic.partitions.items():
+                check_step(rig, topic.name, (topic.topic_id, index), old.partitions.get(index), partition)
 
 
 def check_partition(rig: Rig, topic: str, key: Key, partition: PartitionImage) -> None:
@@ -239,14 +246,16 @@ def check_partition(rig: Rig, topic: str, key: Key, partition: PartitionImage) -
     assert isr or partition.leader == NO_LEADER
     assert isr or eligible or key in rig.lost_data, "who could ever lead it?"
     assert not eligible or len(isr) < rig.enough(topic, partition), "records are committed without the eligible ones"
-    if len(partition.replicas) > 1:
+    if len(partition.replicas) > 1 and not partition.adding_replicas and topic not in rig.unclean:
         assert all(not rig.image.brokers[replica].fenced for replica in isr), "who is fenced is not in sync"
     for replica in isr | eligible:
         has_all = rig.has.get((key, replica), 0) == rig.committed.get(key, 0)
         assert has_all or topic in rig.unclean, f"{replica} misses what is committed"
 
 
-def check_step(rig: Rig, topic: str, key: Key, old: PartitionImage, new: PartitionImage) -> None:
+def check_step(rig: Rig, topic: str, key: Key, old: PartitionImage | None, new: PartitionImage) -> None:
+    if old is None:
+        return
     assert (new == old) == (new.partition_epoch == old.partition_epoch)
     assert new.partition_epoch >= old.partition_epoch
     assert new.leader_epoch >= old.leader_epoch

@@ -10,6 +10,11 @@ from ottla.config import BrokerConfig
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.image import NO_LEADER
 from ottla.protocol.messages import incremental_alter_configs
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
@@ -113,7 +118,7 @@ class Cluster(RuleBasedStateMachine):
         code = self.rig.alter(key, isr)
         brokers = self.rig.image.brokers
         if all(brokers[replica].is_active for replica in isr):
-            assert code == ErrorCode.NONE
+            assert code == ErrorCode.NONE or (code == ErrorCode.NEW_LEADER_ELECTED and partition.removing_replicas)
         else:
             assert code == ErrorCode.INELIGIBLE_REPLICA
 
@@ -125,6 +130,19 @@ class Cluster(RuleBasedStateMachine):
     @rule()
     def elect_preferred(self) -> None:
         self.rig.commit(self.rig.controller.elect_leaders(ElectLeadersRequest(election_type=0, topic_partitions=None)))
+
+    @rule(data=st.data(), replicas=st.none() | st.lists(BROKER, min_size=1, max_size=3, unique=True))
+    def reassign(self, data: st.DataObject, replicas: list[int] | None) -> None:
+        """Or stop a move that is under way."""
+        keys = self.keys()
+        if not keys:
+            return
+        topic_id, index = data.draw(st.sampled_from(keys))
+        partitions = [ReassignablePartition(partition_index=index, replicas=replicas)]
+        topics = [ReassignableTopic(name=self.rig.image.topics_by_id[topic_id].name, partitions=partitions)]
+        self.rig.commit(
+            self.rig.controller.alter_partition_reassignments(AlterPartitionReassignmentsRequest(topics=topics))
+        )
 
     @precondition(lambda self: self.rig.image.topics)
     @rule(data=st.data(), min_isr=st.integers(1, 3))

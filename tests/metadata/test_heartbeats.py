@@ -6,6 +6,11 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata import leadership
 from ottla.metadata.controller import REST_MS
 from ottla.metadata.image import NO_LEADER
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.metadata_records import BrokerRegistrationChangeRecord, PartitionChangeRecord
@@ -245,3 +250,20 @@ def test_what_the_log_does_not_take_is_decided_again_after_a_rest() -> None:
     again_ms = rig.controller.next_deadline_ms()
     assert again_ms == rig.now_ms + REST_MS
     assert rig.controller.tick(again_ms).records == refused
+
+
+def test_a_partition_that_gets_a_second_replica_while_its_only_one_is_away_waits_for_that_one() -> None:
+    rig = a_rig(2)
+    create(rig, replicas=1)
+    (holder,) = rig.partition().replicas
+    other = 3 - holder
+    rig.kill(holder)
+    rig.pass_ms(SESSION_MS + 200)
+    assert rig.partition().leader == holder
+    partitions = [ReassignablePartition(partition_index=0, replicas=[holder, other])]
+    topics = [ReassignableTopic(name="t", partitions=partitions)]
+    rig.commit(rig.controller.alter_partition_reassignments(AlterPartitionReassignmentsRequest(topics=topics)))
+    rig.pass_ms(500)
+    assert (rig.partition().leader, rig.partition().eligible_leader_replicas) == (NO_LEADER, (holder,))
+    rig.start(holder)
+    assert rig.partition().leader == holder

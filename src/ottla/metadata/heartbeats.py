@@ -112,4 +112,14 @@ def fence_silent(deciding: Deciding, sessions: Sessions, now_ms: int) -> list[Me
             sessions.end(broker_id)
         else:
             silent.append(broker)
-    return fence(deciding, silent)[0] if silent else []
+    return fence(deciding, silent)[0] if silent else _let_go_of_fenced(deciding)
+
+
+def _let_go_of_fenced(deciding: Deciding) -> list[MetadataRecord]:
+    """A partition with one replica keeps its leader while that is away; not when it is to have other replicas too."""
+    fenced = [
+        broker.broker_id
+        for broker in deciding.image.brokers.values()
+        if broker.fenced and deciding.holdings.shared_in_sync_at(broker.broker_id)
+    ]
+    return leadership.without(deciding, fenced) if fenced else []
