@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ottla.config.settings import check_limits, setting
-from ottla.config.units import INT32_MAX, KIB, MIB, SECOND_MS
+from ottla.config.units import INT32_MAX, INT64_MAX, KIB, MIB, SECOND_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,8 @@ class ReplicationConfig:
         10 * MIB, at_least=KIB, at_most=INT32_MAX, kafka=("replica.fetch.response.max.bytes",)
     )
     """What a follower asks for of all partitions at a time."""
+    catch_up_bytes_per_second: int = setting(INT64_MAX, at_least=KIB, kafka=("leader.replication.throttled.rate",))
+    """What a node sends to followers that are not in sync, all together: new replicas, and those that were away."""
     high_watermark_checkpoint_interval_ms: int = setting(
         5 * SECOND_MS, at_least=1, at_most=INT32_MAX, kafka=("replica.high.watermark.checkpoint.interval.ms",)
     )

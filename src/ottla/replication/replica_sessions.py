@@ -7,11 +7,12 @@ thousands that are idle. What a follower was sent it has to name again before it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, PartitionData
+from ottla.replication.catch_up import CatchUpLimit
 from ottla.replication.readable import NO_EPOCH
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ class Place:
     def last_request_ms(self) -> int:
         return self.session.last_request_ms
 
+    @property
+    def is_behind(self) -> bool:
+        """Not in sync: nobody waits for what it gets."""
+        follower = self.follower
+        return follower is not None and follower.replica_id not in follower.partition.isr
+
     def has_data(self) -> None:
         if not self.is_sent:
             session = self.session
@@ -97,8 +104,26 @@ class Place:
         self.is_sent = False
 
 
+class Answer:
+    """What one fetch is told, while it is put together."""
+
+    __slots__ = ("has_no_records", "left_bytes", "topics")
+
+    def __init__(self, left_bytes: int) -> None:
+        self.left_bytes = left_bytes
+        self.has_no_records = True
+        self.topics: dict[TopicId, list[PartitionData]] = {}
+
+    def add(self, place: Place, data: PartitionData) -> None:
+        size = len(data.records or b"")
+        self.left_bytes -= size
+        self.has_no_records &= not size
+        self.topics.setdefault(place.topic_id, []).append(data)
+
+
 class ReplicaSession:
     __slots__ = (
+        "_catch_up",
         "epoch",
         "id",
         "is_urgent",
@@ -119,6 +144,7 @@ class ReplicaSession:
         *,
         on_urgent: Callable[[ReplicaSession], None],
         on_news: Callable[[ReplicaSession], None],
+        catch_up: CatchUpLimit | None = None,
     ) -> None:
         self.id = session_id
         self.replica_id = replica_id
@@ -131,6 +157,7 @@ class ReplicaSession:
         """Places with something to tell, those that have waited longest first."""
         self.is_urgent = False
         """Whether some of the news can't wait."""
+        self._catch_up = catch_up or CatchUpLimit()
         self.on_urgent = on_urgent
         self.on_news = on_news
 
@@ -203,22 +230,35 @@ class ReplicaSession:
     # What it is told.
 
     def answer(self, max_bytes: int, find: Find, now_ms: int) -> list[FetchableTopicResponse]:
-        """All that is new, as far as it fits; what does not is urgent still."""
+        """All that is new, as far as it fits; what does not is urgent still. Those in sync come first."""
         news, self.news = self.news, {}
         self.is_urgent = False
-        topics: dict[TopicId, list[PartitionData]] = {}
-        left_bytes, is_first = max_bytes, True
-        for place in news:
-            if left_bytes <= 0 and not is_first:
+        answer = Answer(max_bytes)
+        behind = [place for place in news if place.is_behind]
+        if not behind:
+            self._tell_all(news, answer, find, now_ms)
+        else:
+            self._tell_all([place for place in news if not place.is_behind], answer, find, now_ms)
+            self._tell_behind(behind, answer, find, now_ms)
+        return [FetchableTopicResponse(topic_id=topic_id, partitions=told) for topic_id, told in answer.topics.items()]
+
+    def _tell_behind(self, places: list[Place], answer: Answer, find: Find, now_ms: int) -> None:
+        allowed_bytes = self._catch_up.left(now_ms)
+        if allowed_bytes <= 0:
+            self.news.update(dict.fromkeys(places))
+            self.on_news(self)  # in a while there will be more
+            return
+        before = answer.left_bytes = min(answer.left_bytes, allowed_bytes)
+        self._tell_all(places, answer, find, now_ms)
+        self._catch_up.sent(before - answer.left_bytes)
+
+    def _tell_all(self, places: Iterable[Place], answer: Answer, find: Find, now_ms: int) -> None:
+        for place in places:
+            if answer.left_bytes <= 0 and not answer.has_no_records:
                 self.news[place] = None
                 self.is_urgent = True
-                continue
-            data = self._tell(place, left_bytes, is_first, find, now_ms)
-            size = len(data.records or b"")
-            left_bytes -= size
-            is_first &= not size
-            topics.setdefault(place.topic_id, []).append(data)
-        return [FetchableTopicResponse(topic_id=topic_id, partitions=told) for topic_id, told in topics.items()]
+            else:
+                answer.add(place, self._tell(place, answer.left_bytes, answer.has_no_records, find, now_ms))
 
     def _tell(self, place: Place, left_bytes: int, is_first: bool, find: Find, now_ms: int) -> PartitionData:
         try:

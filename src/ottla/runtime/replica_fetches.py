@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.messages.fetch import FetchResponse
+from ottla.replication.catch_up import NO_LIMIT, CatchUpLimit
 from ottla.replication.fetch_sessions import EPOCH_MAX, FINAL_EPOCH, INITIAL_EPOCH
 from ottla.replication.replica_sessions import Find, OnCaughtUp, ReplicaSession
 from ottla.services import Deferred
@@ -34,12 +35,14 @@ class ReplicaFetches:
         clock: Clock,
         timers: Timers,
         new_session_id: Callable[[], int],
+        catch_up_bytes_per_s: int = NO_LIMIT,
     ) -> None:
         self._find = find
         self._on_caught_up = on_caught_up
         self._clock = clock
         self._timers = timers
         self._new_session_id = new_session_id
+        self._catch_up = CatchUpLimit(catch_up_bytes_per_s)
         self._sessions: dict[int, ReplicaSession] = {}
         """By node id: a follower has one."""
         self._waiting: dict[ReplicaSession, Waiting] = {}
@@ -82,6 +85,7 @@ class ReplicaFetches:
                 replica_epoch,
                 on_urgent=self._note_urgent,
                 on_news=self._note_news,
+                catch_up=self._catch_up,
             )
             return session, True
         if session is None or session.id != request.session_id or session.replica_epoch != replica_epoch:

@@ -79,6 +79,7 @@ class Replication:
             clock=clock,
             timers=timers,
             new_session_id=new_session_id,
+            catch_up_bytes_per_s=config.replication.catch_up_bytes_per_second,
         )
         self._fetchers = ReplicaFetchers(
             node_id=config.node_id,
