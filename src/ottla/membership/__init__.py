@@ -12,6 +12,8 @@ SWIM gossip as a pure core: no socket, no clock, no task. Every node has one `Me
     wire.py       the bytes
     member.py, effects.py    what goes in and what comes out
 
+    founding.py   before that: how nodes that have nothing become one cluster; founding_wire.py, founding_ids.py
+
 **Gossip is a hint, never the truth.** Nothing here is agreed upon: two nodes may believe different things at the same
 moment, for seconds, and for as long as a network is cut in two. Who is a broker, who leads a partition and who is in
 sync are records of the metadata log. A suspicion only makes the controller look at once where it would have looked a

@@ -34,7 +34,7 @@ DIAL_TIMEOUT_S = 2.0
 RETRY_S_MIN, RETRY_S_MAX = 0.05, 1.0
 SILENCE_S_MAX = 2.0
 """After that a connection on which nothing came back is taken for dead."""
-HEARD_EVERY_S = 0.2
+HEARD_EVERY_S = 0.5
 HELLO_TIMEOUT_S = 5.0
 INCOMING_MAX = 4_096
 
