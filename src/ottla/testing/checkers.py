@@ -353,4 +353,4 @@ def _place(partition: TopicPartition, offset: int) -> str:
 
 
 def _text(value: bytes | None) -> str:
-    return "nothing" if value is None else repr(value.decode("utf-8", "replace"))
+    return "nothing" if value is None else repr(value.rstrip(b".").decode("utf-8", "replace"))

@@ -49,6 +49,7 @@ class FaultInjector:
         self._kinds: dict[str, Callable[[Strike, SimulatedNode], None]] = {
             "kill": lambda strike, node: self._crash(strike, node, power=False),
             "power_loss": lambda strike, node: self._crash(strike, node, power=True),
+            "blackout": self._blackout,
             "restart": lambda _, node: node.restart_in_order(),
             "freeze": self._freeze,
             "lost_client": self._lost_client,
@@ -106,6 +107,12 @@ class FaultInjector:
             node.machine.crash(power=power)
         else:
             node.machine.crash_at_operation(dice.randint(1, 30), power=power)
+
+    def _blackout(self, strike: Strike, _node: SimulatedNode) -> None:
+        dice = strike.dice()
+        for node in self._nodes:
+            node.down_s = dice.uniform(0, 2 * strike.down_s)
+            node.machine.crash(power=True)
 
     def _freeze(self, strike: Strike, node: SimulatedNode) -> None:
         node.machine.freeze()

@@ -11,6 +11,7 @@ from ottla.testing.sim_machine import Machine
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
+    from ottla.runtime.committer import Committer
     from ottla.testing.history import History
     from ottla.testing.sim_wire import Address
 
@@ -40,7 +41,8 @@ class SimulatedNode:
     @property
     def has_failed(self) -> bool:
         """It runs, but its disk has failed it: only a restart helps."""
-        return self.is_serving and self.node is not None and self.node.committer.failed is not None
+        committer: Committer | None = getattr(self.node, "committer", None)
+        return self.machine.is_running and committer is not None and committer.failed is not None
 
     def start(self) -> None:
         if self.machine.is_running:

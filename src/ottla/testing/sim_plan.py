@@ -21,6 +21,8 @@ class Faults:
     """The process dies, the machine does not: nothing that was written is lost."""
     power_loss: float = 0
     """What was not synced is lost, torn or mixed up."""
+    blackout: float = 0
+    """All machines lose their power at once, and come back one by one."""
     restart: float = 0
     """In good order."""
     freeze: float = 0
@@ -73,9 +75,9 @@ class Faults:
     def cluster(cls) -> Faults:
         """Everything that can happen to nodes and between them."""
         return cls(
-            kill=2, power_loss=4, restart=1, freeze=2, lost_client=1, cut=1, cut_nodes=3, isolate=3, split=1, reset=2,
-            slow_network=1, slow_link=1, lossy_network=1, slow_disk=2, full_disk=1, failed_sync=1, clock_jump=1,
-            crash_while_starting=0.1, pause_s_max=4.0, down_s_max=8.0,
+            kill=2, power_loss=4, blackout=1, restart=1, freeze=2, lost_client=1, cut=1, cut_nodes=3, isolate=3,
+            split=1, reset=2, slow_network=1, slow_link=1, lossy_network=1, slow_disk=2, full_disk=1, failed_sync=1,
+            clock_jump=1, crash_while_starting=0.1, pause_s_max=4.0, down_s_max=8.0,
         )  # fmt: skip
 
     @classmethod

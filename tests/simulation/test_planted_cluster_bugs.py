@@ -1,0 +1,48 @@
+"""Each known bug of a cluster is found within a bounded number of seeds: the simulator and its checkers can fail."""
+
+import pytest
+
+from ottla.testing.checkers import Checker, NoLostWrites, OneLeaderPerTerm, SameReplicas
+from ottla.testing.simulation import Faults, SimulationFailedError, Workload, simulate
+from tests.simulation.planted_bugs import Bug
+from tests.simulation.planted_cluster_bugs import (
+    acknowledge_before_the_sync,
+    count_what_followers_have_not_synced,
+    lose_truncations,
+    shrink_without_the_controller,
+    skip_the_epoch_check,
+    vote_without_persisting,
+)
+
+SEEDS_MAX = 24
+CROWD = Workload(partitions=1, producers=3, consumers=2, members=0)
+BLACKOUTS = Faults(blackout=3, slow_disk=9, pause_s_max=1.2, down_s_max=2.0)
+LONELY_LEADERS = Faults(isolate=5, power_loss=5, blackout=2, kill=2, pause_s_max=2.0, down_s_max=3.0)
+"""What a leader wrote while it was alone must go when it is back."""
+SEPARATIONS = Faults(isolate=6, freeze=2, power_loss=1, pause_s_max=4.0, down_s_max=3.0)
+STUMBLING = Faults(kill=4, power_loss=4, slow_disk=1, isolate=1, pause_s_max=0.4, down_s_max=0.3)
+"""Nodes that die and are back before an election is over."""
+
+
+@pytest.mark.parametrize(
+    ("bug", "faults", "rule"),
+    [
+        (acknowledge_before_the_sync, BLACKOUTS, NoLostWrites),
+        (count_what_followers_have_not_synced, BLACKOUTS, NoLostWrites),
+        (skip_the_epoch_check, LONELY_LEADERS, SameReplicas),
+        (lose_truncations, LONELY_LEADERS, SameReplicas),
+        (shrink_without_the_controller, SEPARATIONS, NoLostWrites),
+        (vote_without_persisting, STUMBLING, OneLeaderPerTerm),
+    ],
+)
+def test_a_planted_bug_is_found(bug: Bug, faults: Faults, rule: type[Checker], monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    assert any(breaks(rule, faults, seed) for seed in range(SEEDS_MAX))
+
+
+def breaks(rule: type[Checker], faults: Faults, seed: int) -> bool:
+    try:
+        simulate(seed, CROWD, nodes=3, faults=faults, virtual_seconds=20)
+    except SimulationFailedError as found:
+        return any(violation.rule == rule.__name__ for violation in found.violations)
+    return False
