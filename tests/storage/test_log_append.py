@@ -197,6 +197,36 @@ def test_transactions_are_known_after_a_restart(disk: CrashingDisk, log: Log, cl
     assert log.last_stable_offset == 2
 
 
+def test_a_full_disk_does_not_keep_a_log_from_telling_what_was_aborted(disk: CrashingDisk, log: Log) -> None:
+    for sequence in range(2):
+        append(log, transactional(sequence))
+        end(log, commits=False)
+        log.roll(NOW_MS)
+    append(log, transactional(2))
+    durable = log.end_offset
+    disk.faults.append(Fault(operation=Operation.WRITE, errno=errno.ENOSPC))
+
+    log.reload(durable)
+
+    assert [aborted.last_offset for aborted in log.aborted_transactions(0, 4)] == [1, 3]
+    disk.faults.clear()
+    log.sync()
+    assert [aborted.last_offset for aborted in open_log(disk).aborted_transactions(0, 4)] == [1, 3]
+
+
+def test_a_log_that_can_not_be_read_again_is_read_no_more(disk: CrashingDisk, log: Log) -> None:
+    append(log, transactional(0))
+    end(log, commits=False)
+    log.roll(NOW_MS)
+    append(log, batch(b"a"))
+    disk.faults.append(Fault(operation=Operation.WRITE, errno=errno.EIO))
+
+    with pytest.raises(OSError, match="Input/output error"):
+        log.reload(3)
+
+    assert log.read(0, 1_000, upto_offset=3, min_one_batch=True) == b""
+
+
 def test_a_client_can_not_end_a_transaction(log: Log) -> None:
     append(log, transactional(0))
 

@@ -10,6 +10,7 @@ strength of these files: what was, is in the journal, whose replay comes next. T
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from ottla.storage.producer_state import ProducerState
     from ottla.storage.time_index import TimeEntry
     from ottla.storage.txn_index import AbortedTransaction
+
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +257,7 @@ class _Recovery:
                 self._drop_from(number + 1, "")
                 break
             if segment is not self._segments[-1]:
-                segment.seal()
+                _seal_if_there_is_room(segment)
         if self._end_offset < recovery_point:
             self.problems.append(
                 f"{self._directory}: offsets {self._end_offset} to {recovery_point - 1} were synced and are gone"
@@ -380,6 +384,18 @@ class _Recovery:
         for segment in dropped:
             segment.discard()
         del self._segments[number:]
+
+
+def _seal_if_there_is_room(segment: Segment) -> None:
+    """A full disk must not keep a log from being what it was: its indexes are whole in memory, and are written before
+    the next sync relies on them.
+    """
+    try:
+        segment.seal()
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        segment.has_index_backlog = True
 
 
 def _reset_indexes(segment: Segment) -> None:

@@ -307,6 +307,8 @@ class Log(LogAppends):
         recovery_point = min(self.recovery_point, durable)
         for segment in self.segments:
             segment.close()
+        # If this fails nothing can be read here any more: indexes were cut, and readers would be told too little.
+        self.written_offset = self.start_offset
         loaded = load(
             self.disk,
             self.directory,
