@@ -84,9 +84,23 @@ def lagging() -> Rig:
     replicas.copy(2)
     replicas.copy(3)
     replicas.produce(b"a")
-    rig.pass_ms(LAG_MS + 1)
+    rig.pass_ms(LAG_MS // 2)
+    rig.changes.look()
+    rig.pass_ms(LAG_MS // 2 + 1)
     replicas.copy(2, rounds=2)
     return rig
+
+
+def test_a_node_that_stood_still_removes_nobody() -> None:
+    rig = lagging()
+    rig.pass_ms(LAG_MS + 1)
+    rig.changes.look()
+    rig.turn()
+    assert rig.asked == []
+    rig.pass_ms(LAG_MS // 2)
+    rig.changes.look()
+    rig.turn()
+    assert rig.proposal() == [[1]]
 
 
 def test_one_that_lags_is_proposed_to_be_removed_and_is_when_the_controller_says_so() -> None:

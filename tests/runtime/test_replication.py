@@ -8,6 +8,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 )
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -32,6 +33,13 @@ async def latest(rig: NodeRig, topic: str, index: int = 0) -> int:
     return offset
 
 
+async def where_it_parts(rig: NodeRig, *, offset: int, last_epoch: int) -> EpochEndOffset:
+    wanted = FetchPartition(fetch_offset=offset, last_fetched_epoch=last_epoch, partition_max_bytes=1 << 20)
+    request = FetchRequest(session_epoch=-1, topics=[FetchTopic(topic="t", partitions=[wanted])])
+    answer: FetchResponse = await rig.ask(request, BY_NAME)
+    return answer.responses[0].partitions[0].diverging_epoch
+
+
 def test_what_was_acknowledged_is_on_all_nodes_and_survives_the_leader() -> None:
     async def scenario(cluster: ClusterRig) -> None:
         await cluster.create("t", min_insync_replicas="2")
@@ -45,6 +53,8 @@ def test_what_was_acknowledged_is_on_all_nodes_and_survives_the_leader() -> None
         await cluster.until(lambda: cluster.partition("t").leader not in (dead, -1))
         answer = await cluster.produce("t", b"after")
         assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 50)
+        diverging = await where_it_parts(cluster.leader("t"), offset=51, last_epoch=0)
+        assert (diverging.epoch, diverging.end_offset) == (0, 50), "a reader that had read what is no more is told so"
 
         await cluster.start_node(dead)
         await cluster.until(lambda: dead in cluster.partition("t").isr)

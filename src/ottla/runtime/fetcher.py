@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -22,6 +23,8 @@ from ottla.protocol.messages.fetch import (
 from ottla.replication.fetch_sessions import FetchPlan, FetchSessions, Wanted
 from ottla.replication.partition import Partition
 from ottla.replication.preferred import NO_PREFERENCE, preferred_replica
+from ottla.replication.readable import NO_EPOCH
+from ottla.replication.replica_sessions import divergence
 from ottla.runtime.timers import Deadline, Timers
 from ottla.services import Deferred
 
@@ -122,9 +125,9 @@ class Fetch:
         "_left_bytes",
         "_plan",
         "_rack",
-        "_read_committed",
         "failed",
         "found",
+        "read_committed",
         "request",
         "size_bytes",
     )
@@ -134,7 +137,7 @@ class Fetch:
         self._plan = plan
         self._api_version = api_version
         self._rack = request.rack_id
-        self._read_committed = request.isolation_level == READ_COMMITTED
+        self.read_committed = request.isolation_level == READ_COMMITTED
         self.request = request
         self.found: list[Found] = []
         """What was read of each partition that the request wants."""
@@ -145,6 +148,15 @@ class Fetch:
         """Read all that is wanted, as far as the answer may hold it."""
         self._left_bytes = self._fetcher.budget(self.request.max_bytes)
         self.found = [self._try(wanted) for wanted in self._plan.wanted]
+
+    def finds_more(self, partition: Readable) -> bool:
+        """Whether a reader of committed records would now get something from where it is in a partition."""
+        stable = partition.last_stable_offset
+        return any(
+            stable > max(data.last_stable_offset, wanted.fetch_offset)
+            for wanted, found, data in self.found
+            if found is partition
+        )
 
     def read_again(self, partitions: Collection[Readable]) -> None:
         """Read what has become readable: of the others there is nothing new."""
@@ -169,6 +181,11 @@ class Fetch:
         partition.check_epoch(wanted.current_leader_epoch)
         log, offset, high_watermark = partition.log, wanted.fetch_offset, partition.high_watermark
         stable = log.stable_offset(high_watermark)
+        if NO_EPOCH < wanted.last_fetched_epoch != partition.leader_epoch:
+            diverging = divergence(log, wanted.last_fetched_epoch, offset)
+            if diverging is not None:
+                self.failed = True  # nothing to wait for: it has read what was taken back
+                return _read_taken_back(wanted.index, partition, diverging)
         if not log.start_offset <= offset <= log.end_offset:
             if offset > log.end_offset and not partition.is_led_here:
                 raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE)  # the leader may have it
@@ -178,7 +195,7 @@ class Fetch:
             if preferred != NO_PREFERENCE:
                 self.failed = True  # nothing to wait for here
                 return _read_elsewhere(wanted.index, partition, preferred)
-        upto = stable if self._read_committed else high_watermark
+        upto = stable if self.read_committed else high_watermark
         records = b""
         if offset < upto and (self._left_bytes > 0 or not self.size_bytes):
             records = log.read(
@@ -194,7 +211,7 @@ class Fetch:
             high_watermark=high_watermark,
             last_stable_offset=stable,
             log_start_offset=log.start_offset,
-            aborted_transactions=self._aborted(log, offset, upto) if self._read_committed else None,
+            aborted_transactions=self._aborted(log, offset, upto) if self.read_committed else None,
             records=records,
         )
 
@@ -243,8 +260,10 @@ class Waiting:
     def more(self, partition: Readable, size_bytes: int) -> None:
         self._woken.add(partition)
         self._missing_bytes -= size_bytes
-        if self._missing_bytes <= 0:
-            self._finish()
+        if self._missing_bytes > 0:
+            return
+        if not self._fetch.read_committed or self._fetch.finds_more(partition):
+            self._finish()  # otherwise what came is in a transaction that is open, or behind one
 
     def gone(self, partition: Readable) -> None:
         self._woken.add(partition)
@@ -287,6 +306,17 @@ def _read_elsewhere(index: int, partition: Partition, replica_id: int) -> Partit
     )
 
 
+def _read_taken_back(index: int, partition: Readable, diverging: EpochEndOffset) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log.start_offset,
+        diverging_epoch=diverging,
+        records=b"",
+    )
+
+
 def _news(found: list[Found], *, all_of_them: bool) -> list[Found]:
     """The partitions of which a session has something new to tell; remembers that it was told."""
     news = []
@@ -296,6 +326,7 @@ def _news(found: list[Found], *, all_of_them: bool) -> list[Found]:
             or data.records
             or data.error_code
             or data.preferred_read_replica != NO_PREFERENCE
+            or data.diverging_epoch.epoch != NO_EPOCH
             or data.high_watermark != wanted.told_high_watermark
             or data.log_start_offset != wanted.told_log_start_offset
         ):

@@ -74,6 +74,7 @@ class IsrChanges:
         self._refused_until: dict[Partition, int] = {}
         self._failures = 0
         """In a row."""
+        self._looked_ms = clock.monotonic_ms()
         self._is_scheduled = False
         self._is_closed = False
 
@@ -105,8 +106,15 @@ class IsrChanges:
             self.caught_up(partition, follower)
 
     def look(self) -> None:
-        """Propose to remove the followers that lag, and again those that the controller has refused."""
+        """Propose to remove the followers that lag, and again those that the controller has refused.
+
+        A node that stood still has heard of nobody, and that is nobody's fault but its own: it looks again later.
+        """
         now_ms, lag_max_ms = self._clock.monotonic_ms(), self._config.replica_lag_time_max_ms
+        stood_still = now_ms - self._looked_ms > lag_max_ms
+        self._looked_ms = now_ms
+        if stood_still:
+            return
         self._refused_until = {p: until for p, until in self._refused_until.items() if until > now_ms}
         for partition in self._led():
             lagging = partition.lagging(now_ms, lag_max_ms)
