@@ -23,7 +23,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from ottla.transactions.transaction import Producer
-from tests.node_rig import NodeRig, with_node, with_node_that_dies
+from tests.node_rig import NodeRig, values_of, with_node, with_node_that_dies
 from tests.transactions.client import Client, committed, group_offset
 
 both_versions = pytest.mark.parametrize("version", [1, 2])
@@ -61,6 +61,23 @@ def test_what_is_open_is_not_read(version: int) -> None:
         assert await committed(rig, "t") == [b"before"]
         await client.end(commits=True)
         assert await committed(rig, "t") == [b"before", b"open", b"after"]
+
+    with_node(scenario)
+
+
+def test_a_reader_of_committed_records_waits_for_the_end_of_a_transaction() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig)
+        await client.init()
+        waiting = rig.fetch("t", wait_ms=20_000, isolation_level=1)
+        uncommitted = rig.fetch("t", wait_ms=20_000)
+        await client.write("t", b"open")
+        assert values_of(await uncommitted) == [b"open"]
+        await rig.produce("t", b"behind it")
+        assert not waiting.done()
+        await client.end(commits=True)
+        assert values_of(await waiting)[:2] == [b"open", b"behind it"]
 
     with_node(scenario)
 

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 LOAD_BYTES = 1024 * 1024
 """How much of a log is read at a time when a shard is loaded."""
 LOAD_RECORD_BYTES_MAX = 64 * 1024 * 1024
+ANSWER_MS_MAX = 5_000
+"""How long an answer waits for followers: as long as Kafka waits for offsets to be replicated."""
 REFUSED_BY_LOG = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -147,15 +149,33 @@ class ShardRuntime(Generic[S, R]):
         self.partition.when_committed(end_offset, committed)
 
     def _answer(self, replies: Sequence[Reply]) -> None:
-        """At once if all that the shard knows is committed, otherwise when it is."""
+        """At once if all that the shard knows is committed, otherwise when it is: if other nodes don't take too long.
+
+        Nobody is told a lie by that: what was decided may still be committed, and who asks again finds out.
+        """
+        partition, end_offset = self.partition, self.partition.log.end_offset
+        if partition.high_watermark >= end_offset:
+            _send(replies)
+            return
+        deadline: Deadline | None = None
+        is_open = True
 
         def committed(error: BrokerError | None) -> None:
+            nonlocal is_open
+            if not is_open:
+                return
+            is_open = False
+            if deadline is not None:
+                deadline.cancel()
             if error is None:
                 _send(replies)
             else:
                 _refuse(replies, error)
 
-        self.partition.when_committed(self.partition.log.end_offset, committed)
+        if not self.is_alone:
+            late = BrokerError(ErrorCode.REQUEST_TIMED_OUT, "not enough replicas have taken it in time")
+            deadline = self._timers.after_ms(ANSWER_MS_MAX, lambda: committed(late))
+        partition.when_committed(end_offset, committed)
 
     def _set_alarm(self) -> None:
         deadline_ms = self.shard.next_deadline_ms()
