@@ -6,6 +6,7 @@
                  ── transactions            transactions and their coordinators
                  ── cluster, quorum,        several nodes
                     replication, gossip
+                 ── http                    the HTTP API
                  ── logging
 
 Each field has its unit in its name and its reason below it. `load_config` puts together defaults, a YAML file, the
@@ -24,6 +25,7 @@ from ottla.config.broker import (
 )
 from ottla.config.cluster import ClusterConfig
 from ottla.config.groups import GroupConfig
+from ottla.config.http import HttpConfig
 from ottla.config.load import load_config
 from ottla.config.log import COMPACT, DELETE, CompressionType, LogConfig, TimestampType
 from ottla.config.membership import GossipConfig
@@ -42,6 +44,7 @@ __all__ = [
     "FetchConfig",
     "GossipConfig",
     "GroupConfig",
+    "HttpConfig",
     "JournalConfig",
     "LogConfig",
     "LogFormat",

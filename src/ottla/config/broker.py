@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from ottla.config.cluster import ClusterConfig
 from ottla.config.groups import GroupConfig
+from ottla.config.http import HttpConfig
 from ottla.config.log import LogConfig
 from ottla.config.membership import GossipConfig
 from ottla.config.quorum import QuorumConfig
@@ -152,6 +153,8 @@ class BrokerConfig:
     """Copies of partitions on other nodes."""
     gossip: GossipConfig = field(default_factory=GossipConfig)
     """Membership by gossip."""
+    http: HttpConfig = field(default_factory=HttpConfig)
+    """The HTTP API."""
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     """What the node says of itself."""
 
