@@ -352,6 +352,25 @@ def test_nothing_more_is_done_with_a_log_that_was_deleted() -> None:
     assert log_of(manager, B).durable_offset == 1
 
 
+# A sync that fails
+
+
+def test_a_sync_that_failed_with_the_first_block_of_a_file_does_not_take_what_follows_with_it() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    append(manager)
+    disk.faults.append(Fault(operation=Operation.SYNC, path_contains=JOURNAL, times=1))
+    with pytest.raises(DiskFailedError):
+        manager.group_commit.commit()
+    manager = start(disk)  # the process is started again, the machine is not
+    before = log_of(manager).end_offset
+    commit(manager)
+
+    manager = start(disk.crash(NOTHING_UNSYNCED))
+
+    assert log_of(manager).end_offset == before + 1
+
+
 # All or nothing
 
 

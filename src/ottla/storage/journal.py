@@ -153,6 +153,16 @@ class Journal:
         self._position = position + size_bytes
         return Block(into, position, sequence, [header, *payload])
 
+    def begin_again(self) -> None:
+        """After a crash: write once more what the file begins with in which writing goes on, and sync its name too.
+
+        Both may be seen without being on the disk: a sync that failed, for which Linux takes the pages for clean, or
+        that was never come to. Without them nothing in the file could be found.
+        """
+        if self._current is not None:
+            self._current.file.pwritev([file_header(self._current.salt)], 0)
+            self._current.new_name = True
+
     def rewind(self, block: Block) -> None:
         """`block` was not synced, nor any after it: the next one takes its place and number."""
         while self._current is not block.into:

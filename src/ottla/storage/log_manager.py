@@ -178,6 +178,7 @@ class LogManager:
     def _write_empty_block(self) -> None:
         """Nothing before it is needed."""
         journal = self.group_commit.journal
+        journal.begin_again()
         journal.release(journal.next_sequence)
         block = journal.block((), 0, 0)
         block.write()
