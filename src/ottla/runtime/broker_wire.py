@@ -136,6 +136,8 @@ class Wire(asyncio.BufferedProtocol):
         pending.number = number
         pending.way = way
         self.line.append(pending)
+        if self._transport.is_closing():
+            return  # what is in line is refused when the loop says that the connection is lost
         if size <= JOIN_BYTES_MAX:
             self._transport.write(b"".join(out))
         else:

@@ -296,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
             self.release(ANSWERS_WAIT)
 
     def _answer(self, route: Route, correlation_id: int, answer: Any) -> None:
-        if self.held & CLOSING:
+        if self.held & CLOSING or self._transport.is_closing():
             return
         out: list[Chunk] = [b""]
         route.encode(answer, out)
@@ -318,7 +318,7 @@ class Connection(asyncio.BufferedProtocol):
     # Holding back.
 
     def hold(self, reason: int) -> None:
-        if not self.held:
+        if not self.held and not self._transport.is_closing():
             self._transport.pause_reading()
         self.held |= reason
 
@@ -332,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
             self._serve_own()
         except ProtocolError as error:
             self.close(str(error))
-        if not self.held:
+        if not self.held and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def hang_up(self) -> None:

@@ -198,9 +198,12 @@ class Incoming(asyncio.Protocol):
 
     def _tell_heard(self) -> None:
         now = self._loop.time()
-        if self._transport is not None and self.node_id is not None and now - self._told_at >= HEARD_EVERY_S:
+        transport = self._transport
+        if transport is None or transport.is_closing() or self.node_id is None:
+            return
+        if now - self._told_at >= HEARD_EVERY_S:
             self._told_at = now
-            self._transport.writelines(frame(FrameKind.HEARD))
+            transport.writelines(frame(FrameKind.HEARD))
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -345,7 +348,7 @@ class Dialled(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def write(self, pieces: Sequence[Bytes]) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.writelines(pieces)
 
     def abort(self) -> None:

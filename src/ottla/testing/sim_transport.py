@@ -278,6 +278,9 @@ class SimTransport(asyncio.Transport):
     # Writing.
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        """As uvloop's: of a connection that is lost, but not yet said to be, nothing may be asked."""
+        if self._is_lost:
+            raise RuntimeError("the connection is closed")
         if self._is_closing or self._has_ended or not data:
             return
         self.out.write(bytes(data))
