@@ -7,7 +7,7 @@ SEEDS   ?= 200
 NODES   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-quick bench-cluster crash simulate clean
+.PHONY: help install run test lint types imports unit interop bench bench-quick bench-cluster crash chaos simulate clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,9 @@ interop: install  ## Kafka's own tools and dump-log against a node (needs Java a
 crash: install  ## kill -9 in a long loop, and the disk that crashes anywhere, twenty times as long as in make test
 	$(BIN)/pytest -m long tests/robustness
 	OTTLA_CRASH_RUNS=20 $(BIN)/pytest -n $(WORKERS) tests/storage/test_crash.py
+
+chaos: install  ## real nodes are killed, cut off, filled up and misled while clients write: make chaos MINUTES=30
+	MINUTES=$(MINUTES) $(BIN)/pytest -s tests/chaos
 
 simulate: install  ## whole clusters and nodes in virtual time under faults: make simulate SEEDS=1000 NODES=3
 	$(BIN)/python -m ottla.testing.simulate --seeds $(SEEDS) --nodes $(NODES)

@@ -49,14 +49,21 @@ class ClusterNode(NodeProcess):
     def __init__(self, directory: Path, node_id: int, seeds: Sequence[str], cluster_port: int, *flags: str) -> None:
         self.node_id = node_id
         self.cluster_port = cluster_port
+        self.seeds = seeds
         mine = ["--node-id", str(node_id), "--cluster-port", str(cluster_port), "--rack", f"rack-{node_id}"]
-        if seeds:
-            mine += ["--seeds", ",".join(seeds)]
         super().__init__(directory, *mine, *flags, port=free_port())
 
     @property
     def cluster_address(self) -> str:
-        return f"{HOST}:{self.cluster_port}"
+        return f"{self.host}:{self.cluster_port}"
+
+    def flags(self) -> list[str]:
+        where = [] if self.host == HOST else ["--address", self.host]
+        return [*super().flags(), *where, *(["--seeds", ",".join(self.seeds)] if self.seeds else [])]
+
+    def move(self, host: str, prefix: list[str]) -> None:
+        """Run elsewhere from the next start on, such as in a network namespace."""
+        self.host, self.prefix = host, prefix
 
     def start(self) -> Self:
         """Returns when the node serves."""

@@ -19,12 +19,17 @@ class NodeProcess:
         self.directory = directory
         self.data_dir = directory / "data"
         self.port = port or free_port()
+        self.host = "127.0.0.1"
+        self.prefix: list[str] = []
+        """What the command begins with: something that runs it elsewhere."""
+        self.environment: dict[str, str] = {}
+        """Added to that of this process."""
         self._flags = flags
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -38,13 +43,18 @@ class NodeProcess:
     def log(self) -> str:
         return self.log_file.read_text(errors="replace")
 
+    def flags(self) -> list[str]:
+        return list(self._flags)
+
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the process without waiting for it to answer."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        command = [str(Path(sys.executable).with_name("ottla")), "start"]
-        command += ["--port", str(self.port), "--data-dir", str(self.data_dir), *self._flags]
+        command = [*self.prefix, str(Path(sys.executable).with_name("ottla")), "start"]
+        command += ["--port", str(self.port), "--data-dir", str(self.data_dir), *self.flags()]
         with open(self.log_file, "ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **self.environment}
+            )
         return self._process
 
     def start(self) -> Self:
