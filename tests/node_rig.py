@@ -76,10 +76,9 @@ class NodeRig:
         wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
         request = FetchRequest(
             max_wait_ms=wait_ms,
-            max_bytes=1 << 20,
             session_epoch=-1,
             topics=[FetchTopic(topic=topic, partitions=[wanted])],
-            **{"min_bytes": 1, **more},
+            **{"min_bytes": 1, "max_bytes": 1 << 20, **more},
         )
         return self.ask(request, BY_NAME)
 

@@ -142,6 +142,23 @@ async def _transaction(client: Client) -> None:
     assert (await client.end(commits=True)).error_code == 0
 
 
+def test_only_what_was_aborted_among_the_records_is_told() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        client = Client(rig)
+        await client.init()
+        for _ in range(3):
+            await client.write("t", b"x" * 1_000)
+            await client.end(commits=False)
+        told = []
+        for offset in range(0, 6, 2):
+            answer = await rig.fetch("t", offset, isolation_level=1, max_bytes=1)
+            told.append([entry.first_offset for entry in answer.responses[0].partitions[0].aborted_transactions])
+        assert told == [[0], [2], [4]]
+
+    with_node(scenario)
+
+
 # Who may write
 
 

@@ -6,6 +6,7 @@ only when that is enough or its time is up. A node with ten thousand waiting rea
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,6 +21,7 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from ottla.protocol.records import LENGTH_OVERHEAD_BYTES, RECORDS_AT
 from ottla.replication.fetch_sessions import FetchPlan, FetchSessions, Wanted
 from ottla.replication.partition import Partition
 from ottla.replication.preferred import NO_PREFERENCE, preferred_replica
@@ -39,6 +41,9 @@ Found: TypeAlias = "tuple[Wanted, Readable | None, PartitionData]"
 """What is wanted of a partition, the partition if there is one, and what the answer will say of it."""
 
 READ_COMMITTED = 1
+LAST_OFFSET_DELTA_AT = 23
+_unpack_place = struct.Struct(">qi").unpack_from
+_unpack_delta = struct.Struct(">i").unpack_from
 FROM_FOLLOWERS_FROM = 11
 BY_TOPIC_ID_FROM = 13
 MOVED = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
@@ -211,15 +216,9 @@ class Fetch:
             high_watermark=high_watermark,
             last_stable_offset=stable,
             log_start_offset=log.start_offset,
-            aborted_transactions=self._aborted(log, offset, upto) if self.read_committed else None,
+            aborted_transactions=_aborted(log, offset, upto, records) if self.read_committed else None,
             records=records,
         )
-
-    def _aborted(self, log: Log, offset: int, upto: int) -> list[AbortedTransaction]:
-        return [
-            AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
-            for entry in log.aborted_transactions(offset, upto)
-        ]
 
     def answer(self) -> FetchResponse:
         found = self.found
@@ -281,6 +280,30 @@ class Waiting:
         for _, partition, _ in self._fetch.found:
             if partition is not None:
                 partition.waiters.pop(self, None)
+
+
+def _aborted(log: Log, offset: int, upto: int, records: bytes) -> list[AbortedTransaction]:
+    """What a reader of committed records must skip of these: a log may hold many more that come later."""
+    found = log.aborted_transactions(offset, upto) if records else []
+    end_offset = _end_offset(records) if found else 0
+    return [
+        AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+        for entry in found
+        if entry.first_offset < end_offset
+    ]
+
+
+def _end_offset(records: bytes) -> int:
+    """Of the last batch that is there as a whole."""
+    at, end_offset, size = 0, 0, len(records)
+    while size - at >= RECORDS_AT:
+        base_offset, length = _unpack_place(records, at)
+        after = at + LENGTH_OVERHEAD_BYTES + length
+        if after > size:
+            break
+        end_offset = base_offset + _unpack_delta(records, at + LAST_OFFSET_DELTA_AT)[0] + 1
+        at = after
+    return end_offset
 
 
 def _refused(index: int, code: ErrorCode, leader: LeaderIdAndEpoch | None) -> PartitionData:
