@@ -188,18 +188,47 @@ def build_batch(
     for record in records:
         delta = delta + 1 if record.offset == NO_OFFSET else record.offset - base_offset
         encoded.append(encode_record(record, delta, record.timestamp_ms - base_timestamp_ms))
-    attributes = (
-        compression | LOG_APPEND_TIME_BIT * timestamp_type | TRANSACTIONAL_BIT * transactional | CONTROL_BIT * control
+    return frame_batch(
+        b"".join(encoded),
+        count=len(records),
+        last_delta=delta,
+        base_timestamp_ms=base_timestamp_ms,
+        max_timestamp_ms=max(record.timestamp_ms for record in records),
+        base_offset=base_offset,
+        compression=compression,
+        attributes=LOG_APPEND_TIME_BIT * timestamp_type | TRANSACTIONAL_BIT * transactional | CONTROL_BIT * control,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        leader_epoch=leader_epoch,
     )
+
+
+def frame_batch(
+    encoded: bytes,
+    *,
+    count: int,
+    last_delta: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    base_offset: int = 0,
+    compression: Compression = Compression.NONE,
+    attributes: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A batch of records that are encoded already, one after the other."""
     body = BODY_HEADER.pack(
-        attributes,
-        delta,
+        compression | attributes,
+        last_delta,
         base_timestamp_ms,
-        max(record.timestamp_ms for record in records),
+        max_timestamp_ms,
         producer_id,
         producer_epoch,
         base_sequence,
-        len(records),
-    ) + compress(compression, b"".join(encoded))
+        count,
+    ) + compress(compression, encoded)
     length = len(body) + BODY_AT - LENGTH_OVERHEAD_BYTES
     return HEAD.pack(base_offset, length, leader_epoch, MAGIC, crc32c(body)) + body

@@ -117,7 +117,7 @@ class Node:
         self._timers = Timers(loop)
         self._commit_threads = workers(COMMIT_THREADS, "ottla-commit")
         self._upkeep_threads = workers(UPKEEP_THREADS, "ottla-upkeep")
-        router = Router(apis())
+        self.router = router = Router(apis())
         self.local = LocalDoor(router, self)
         """For requests from inside the process, in this node's thread."""
         self._own_requests = {name: LocalDoor(router, self, client_id=name) for name in (FORWARDED, AUTOMATIC)}
