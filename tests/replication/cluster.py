@@ -144,7 +144,9 @@ class Replicas:
         """A follower's fetch, and what it is told; nothing is done with that yet."""
         session = self.sessions.get(node)
         if session is None:
-            session = self.sessions[node] = ReplicaSession(1, node, 1, on_urgent=_nothing, on_news=_nothing)
+            session = self.sessions[node] = ReplicaSession(
+                1, node, 1, on_urgent=_nothing, on_news=_nothing, on_allowance=_nothing
+            )
         replica = self.roles[node]
         named = FetchPartition(
             partition=0,

@@ -44,7 +44,13 @@ class Leader:
         self.partitions[0].set_isr(1)
         self.has_news = False
         self.session = ReplicaSession(
-            1, 2, 1, on_urgent=lambda _: None, on_news=self._note_news, catch_up=CatchUpLimit(bytes_per_s)
+            1,
+            2,
+            1,
+            on_urgent=lambda _: None,
+            on_news=lambda _: None,
+            on_allowance=self._note_news,
+            catch_up=CatchUpLimit(bytes_per_s),
         )
 
     def _note_news(self, _: ReplicaSession) -> None:

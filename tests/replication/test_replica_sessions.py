@@ -23,18 +23,16 @@ class Leader:
 
     def __init__(self, count: int) -> None:
         self.partitions = {index: Replicas(2) for index in range(count)}
-        self.session = ReplicaSession(7, FOLLOWER, 1, on_urgent=self._urgent, on_news=self._has_news)
+        self.session = ReplicaSession(
+            7, FOLLOWER, 1, on_urgent=self._urgent, on_news=lambda _: None, on_allowance=lambda _: None
+        )
         self.urgent = 0
-        self.news = 0
         self.looked_up: list[int] = []
         self.caught_up: list[Follower] = []
         self.gone: set[int] = set()
 
     def _urgent(self, _: ReplicaSession) -> None:
         self.urgent += 1
-
-    def _has_news(self, _: ReplicaSession) -> None:
-        self.news += 1
 
     def find(self, _: bytes, index: int) -> Partition:
         self.looked_up.append(index)
@@ -69,7 +67,7 @@ def leader() -> Leader:
     leader = Leader(3)
     leader.hear({0: 0, 1: 0, 2: 0})
     assert set(leader.told()) == {0, 1, 2}, "the first answer says what is known of each"
-    leader.urgent = leader.news = 0
+    leader.urgent = 0
     return leader
 
 
@@ -103,7 +101,7 @@ def test_a_high_watermark_is_news_but_not_urgent(leader: Leader) -> None:
     leader.told()
     leader.urgent = 0
     leader.hear({1: 1})
-    assert (leader.urgent, leader.news > 0) == (0, True)
+    assert leader.urgent == 0
     assert leader.told()[1].high_watermark == 1
     leader.hear({1: 1})
     assert leader.told() == {}

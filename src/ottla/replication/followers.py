@@ -28,7 +28,7 @@ class Place(Protocol):
         """There are records that it does not have: tell it as soon as it waits."""
 
     def has_news(self) -> None:
-        """Something else has changed: tell it soon."""
+        """Something else has changed: tell it along with what comes next."""
 
     def lost(self) -> None:
         """The partition is no longer led here."""

@@ -86,6 +86,7 @@ class Place:
             session.on_urgent(session)
 
     def has_news(self) -> None:
+        """Told along with the next records if they come soon: no writer waits for it."""
         if not self.is_sent:
             session = self.session
             session.news[self] = None
@@ -124,6 +125,7 @@ class Answer:
 class ReplicaSession:
     __slots__ = (
         "_catch_up",
+        "_on_allowance",
         "epoch",
         "id",
         "is_urgent",
@@ -144,6 +146,7 @@ class ReplicaSession:
         *,
         on_urgent: Callable[[ReplicaSession], None],
         on_news: Callable[[ReplicaSession], None],
+        on_allowance: Callable[[ReplicaSession], None],
         catch_up: CatchUpLimit | None = None,
     ) -> None:
         self.id = session_id
@@ -160,6 +163,7 @@ class ReplicaSession:
         self._catch_up = catch_up or CatchUpLimit()
         self.on_urgent = on_urgent
         self.on_news = on_news
+        self._on_allowance = on_allowance
 
     # What a request says.
 
@@ -246,7 +250,7 @@ class ReplicaSession:
         allowed_bytes = self._catch_up.left(now_ms)
         if allowed_bytes <= 0:
             self.news.update(dict.fromkeys(places))
-            self.on_news(self)  # in a while there will be more
+            self._on_allowance(self)  # in a while more is allowed
             return
         before = answer.left_bytes = min(answer.left_bytes, allowed_bytes)
         self._tell_all(places, answer, find, now_ms)

@@ -81,6 +81,9 @@ class Partitions:
         """Of partitions that are between two roles."""
         self._changing: set[TopicPartition] = set()
         self._listeners: list[tuple[OnLed, OnLost]] = []
+        self.has_readers_of_followed = False
+        """Whether anybody has ever read from a partition that is followed here."""
+        self.on_first_reader: Callable[[], None] = _no_matter
         self.on_follow: OnFollowed = _nothing
         self.on_unfollow: OnFollowed = _nothing
 
@@ -115,6 +118,7 @@ class Partitions:
             followed = self._followed.get(TopicPartition(topic, index))
             if followed is None:
                 raise
+            self._note_reader()
             return followed
 
     def readable_by_id(self, topic_id: TopicId, index: int) -> Readable:
@@ -125,11 +129,18 @@ class Partitions:
             followed = None if topic is None else self._followed.get(TopicPartition(topic.name, index))
             if followed is None:
                 raise
+            self._note_reader()
             return followed
+
+    def _note_reader(self) -> None:
+        if not self.has_readers_of_followed:
+            self.has_readers_of_followed = True
+            self.on_first_reader()
 
     def log_of(self, topic: str, index: int) -> Log:
         """Of a partition of which this node has a replica, whatever its role."""
-        return self.readable(topic, index).log
+        followed = self._followed.get(TopicPartition(topic, index))
+        return self.get(topic, index).log if followed is None else followed.log
 
     def led(self) -> Iterator[Partition]:
         """Those that were used."""
@@ -397,3 +408,7 @@ class Partitions:
 
 def _nothing(_: Replica) -> None:
     """Nobody fetches."""
+
+
+def _no_matter() -> None:
+    """Nobody is in a hurry for readers."""

@@ -1,8 +1,8 @@
 """Fetches of followers, answered by the leader: when there is something to tell, and not before.
 
 New records are told as soon as a commit has made them durable, to every follower that waits, in one answer for all
-partitions of that commit. A high watermark that has moved can wait a few milliseconds: mostly the next records bring it
-along.
+partitions of that commit. A high watermark that has moved is told along with the next records, or a little later if
+none come.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from ottla.protocol.messages.fetch import FetchRequest
     from ottla.runtime.timers import Deadline, Timers
 
-NEWS_MS = 10
-"""How long a follower is not told of a high watermark, in case that records come."""
+NEWS_MS = 100
+"""How long a follower is not told of a high watermark, in case that records come. If its leader dies meanwhile, readers
+may have to wait for what they could have read before, until the new leader has heard from its followers."""
+ALLOWANCE_MS = 20
+"""After which followers that are behind may be sent more, where that is limited."""
 
 
 class ReplicaFetches:
@@ -47,9 +50,9 @@ class ReplicaFetches:
         """By node id: a follower has one."""
         self._waiting: dict[ReplicaSession, Waiting] = {}
         self._urgent: dict[ReplicaSession, None] = {}
-        self._news: dict[ReplicaSession, int] = {}
-        """Sessions with news that can wait, and since when there have been some."""
-        self._soon: Deadline | None = None
+        self._due: dict[ReplicaSession, int] = {}
+        """Sessions with news that can wait, and until when."""
+        self._alarm: Deadline | None = None
 
     def fetch(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> Deferred[FetchResponse]:
         """Raises FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH: the follower then starts a new session."""
@@ -84,7 +87,8 @@ class ReplicaFetches:
                 replica_id,
                 replica_epoch,
                 on_urgent=self._note_urgent,
-                on_news=self._note_news,
+                on_news=self._has_news,
+                on_allowance=self._is_at_limit,
                 catch_up=self._catch_up,
             )
             return session, True
@@ -100,34 +104,38 @@ class ReplicaFetches:
         if waiting is not None:
             waiting.finish()
         session.close()
-        self._news.pop(session, None)
+        self._due.pop(session, None)
 
     def _note_urgent(self, session: ReplicaSession) -> None:
         self._urgent[session] = None
 
-    def _note_news(self, session: ReplicaSession) -> None:
-        if session not in self._news:
-            self._news[session] = self._clock.monotonic_ms()
-            if self._soon is None:
-                self._soon = self._timers.after_ms(NEWS_MS, self._tell_news)
+    def _has_news(self, session: ReplicaSession) -> None:
+        if session not in self._due:
+            self._tell_within(session, NEWS_MS)
 
-    def _tell_news(self) -> None:
-        """Those that no records have brought along meanwhile."""
-        self._soon = None
+    def _is_at_limit(self, session: ReplicaSession) -> None:
+        self._tell_within(session, ALLOWANCE_MS)
+
+    def _tell_within(self, session: ReplicaSession, delay_ms: int) -> None:
+        self._due[session] = self._clock.monotonic_ms() + delay_ms
+        if self._alarm is None:
+            self._alarm = self._timers.after_ms(delay_ms, self._tell_due)
+
+    def _tell_due(self) -> None:
+        self._alarm = None
         now_ms = self._clock.monotonic_ms()
-        for session in [session for session, since_ms in self._news.items() if now_ms - since_ms >= NEWS_MS]:
+        for session in [session for session, due_ms in self._due.items() if due_ms <= now_ms]:
+            del self._due[session]
             waiting = self._waiting.get(session)
             if waiting is not None and session.news:
                 waiting.finish()
-            else:
-                del self._news[session]  # told, or told with the answer to its next fetch
-        if self._news:
-            oldest_ms = min(self._news.values())
-            self._soon = self._timers.after_ms(max(1, oldest_ms + NEWS_MS - now_ms), self._tell_news)
+        if self._due and self._alarm is None:
+            delay_ms = max(1, min(self._due.values()) - now_ms)
+            self._alarm = self._timers.after_ms(delay_ms, self._tell_due)
 
     def answer(self, session: ReplicaSession, max_bytes: int) -> FetchResponse:
         self._waiting.pop(session, None)
-        self._news.pop(session, None)
+        self._due.pop(session, None)
         return FetchResponse(
             session_id=session.id,
             responses=session.answer(max_bytes, self._find, self._clock.monotonic_ms()),

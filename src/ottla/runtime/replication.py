@@ -95,6 +95,7 @@ class Replication:
         self.acks = CommitAcks(clock=clock, timers=timers)
         self.partitions.on_follow = self._fetchers.follow
         self.partitions.on_unfollow = self._fetchers.unfollow
+        self.partitions.on_first_reader = self._fetchers.hurry
         committer.on_durable = self.fetches.flush
 
     def start(self) -> None:
