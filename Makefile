@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
 SEEDS   ?= 200
+MINUTES ?= 30
 NODES   ?= 3
 
 .DEFAULT_GOAL := help

@@ -1,6 +1,6 @@
 """Three nodes, two writers and a run of bad weather: nothing acknowledged is lost, doubled, moved or reordered.
 
-`MINUTES` makes it long, `SEED` gives the dice of an earlier run. Without `MINUTES` a few kinds of weather come once each.
+`MINUTES` makes it long, `SEED` gives the dice of an earlier run. Without `MINUTES` a few kinds of weather come once.
 """
 
 import contextlib
