@@ -375,3 +375,24 @@ def test_one_connection_too_many_is_turned_away() -> None:
             assert (await first.answer(HeartbeatRequest, 4))[1].error_code == 2
 
     run(scenario)
+
+
+def test_an_answer_to_a_connection_that_was_just_lost_disturbs_nobody() -> None:
+    """Between the loss and the loop's word of it the transport refuses everything."""
+    waiting: list[Deferred[Any]] = []
+
+    def later(request: HeartbeatRequest, _: RequestContext) -> Any:
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    async def scenario() -> None:
+        async with rig(api(HeartbeatRequest, later)) as served:
+            client = await served.connect()
+            client.send(beat(1), 4)
+            await until(lambda: len(waiting) == 1)
+            (connection,) = served.server.connections
+            connection._transport.abort()
+            waiting[0].complete(HeartbeatResponse())
+            assert connection.bytes_out == 0
+
+    run(scenario)
