@@ -24,6 +24,7 @@ COMMANDS = {
     "group": "Consumer groups: members, lag, offsets.",
     "config": "Settings of topics and brokers.",
     "quota": "Limits of bytes per second for clients.",
+    "txn": "Transactions that are open, and those that hang.",
     "cluster": "Nodes, quorum and balance of a cluster.",
     "log": "Read and check the files of a data directory.",
     "bench": "Measure throughput and latency of a running node.",
