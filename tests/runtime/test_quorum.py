@@ -227,3 +227,31 @@ def test_nothing_acknowledged_is_lost_while_nodes_die_and_come_back(seed: int) -
         await cluster.all_have(confirmed)
 
     run(scenario)
+
+
+def test_a_log_that_must_be_cut_is_cut_when_the_full_disk_has_room_again() -> None:
+    """A leader that was alone with its entries comes back, and has to give them up while its disk is full."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.found(1, 2, 3)
+        await cluster.create("before")
+        await cluster.all_have(["before"])
+        first = await cluster.controller()
+        others = [member for member in cluster.running if member is not first]
+        for member in others:
+            await member.kill()
+        with pytest.raises(BrokerError):
+            await first.create("never")
+        await first.kill()
+        for member in others:
+            await member.restart()
+        await cluster.create("after")
+        await first.restart()
+        full = Fault(operation=Operation.WRITE, path_contains="", errno=28)
+        first.disk.faults.append(full)
+        await until(lambda: first.quorum.refusal is not None)
+        first.disk.faults.remove(full)
+        await cluster.all_have(["after"])
+        assert "never" not in first.topics
+
+    run(scenario)

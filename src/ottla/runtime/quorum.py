@@ -102,6 +102,8 @@ class Quorum:
         self._random = random
         self._node = self._new_node()
         self._under_way: Ready | None = None
+        self._is_void = False
+        """The disk has refused what the node asked for, and it can't be made anew yet: the log is still to be cut."""
         self._pump_is_due = False
         self._alarm: Deadline | None = None
         self._has_started = False
@@ -196,7 +198,7 @@ class Quorum:
 
     @property
     def _takes_part(self) -> bool:
-        return self._has_started and not self.has_failed
+        return self._has_started and not self.has_failed and not self._is_void
 
     # What is asked of it
 
@@ -311,8 +313,15 @@ class Quorum:
         else:
             self._append(ready)
             return
+        self._commit_cut()
+
+    def _commit_cut(self) -> None:
         self._committer.commit_soon()
         self._committer.after_commit(None).on_done(self._was_cut)
+
+    def _cut_again(self) -> None:
+        self._alarm = None
+        self._commit_cut()
 
     def _was_cut(self, done: Deferred[None]) -> None:
         """What follows, follows from `then`. But if the disk refuses, the cut is still to come: it has to be done
@@ -357,13 +366,15 @@ class Quorum:
         if self.has_failed:
             log.error("this node takes no part in the metadata quorum any more: %s", error)
         elif self._store.is_being_cut:
-            self._alarm = self._timers.after_ms(TRY_AGAIN_MS, self._committer.commit_soon)
+            self._is_void = True
+            self._alarm = self._timers.after_ms(TRY_AGAIN_MS, self._cut_again)
         else:
             self._restart()
 
     def _restart(self) -> None:
         self._silence()
         self._under_way = None
+        self._is_void = False
         self._store.reopen()
         self._node = self._new_node()
         if self.machine is not None:
