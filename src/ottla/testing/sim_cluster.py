@@ -30,6 +30,8 @@ from ottla.types import TopicPartition
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ottla.config import BrokerConfig
+
 TOPIC = "orders"
 GROUP = "billing"
 LEDGER = "ledger"
@@ -81,14 +83,23 @@ class SimulationFailedError(AssertionError):
 
 
 class SimulatedCluster:
-    def __init__(self, *, nodes: int = 1, seed: int, faults: Faults | None = None, plan: Plan | None = None) -> None:
-        """`plan` takes the place of what the seed would draw."""
+    def __init__(
+        self,
+        *,
+        nodes: int = 1,
+        seed: int,
+        faults: Faults | None = None,
+        plan: Plan | None = None,
+        adjust: Callable[[BrokerConfig], BrokerConfig] | None = None,
+    ) -> None:
+        """`plan` takes the place of the faults that the seed would draw; `adjust` changes settings that it drew."""
         self.world = World(seed)
         self.network = Network(self.world)
         self.history = History()
         self.plan: Plan = plan or ()
         self._given_plan = plan
         self._faults = faults or Faults.none()
+        self._adjust = adjust
         self._shared = self._shared_settings(nodes) if nodes > 1 else None
         self.nodes = [self._node(number) for number in range(1, nodes + 1)]
         self.clients: list[SimClient] = []
@@ -123,7 +134,8 @@ class SimulatedCluster:
     def _node(self, number: int) -> SimulatedNode:
         dice = self.world.dice(f"config {number}")
         machine = Machine(self.world, self.network, _name(number), skew_ms=dice.randint(-500, 500))
-        return SimulatedNode(machine, node_config(number, machine.name, dice, self._shared), self.history)
+        config = node_config(number, machine.name, dice, self._shared)
+        return SimulatedNode(machine, self._adjust(config) if self._adjust else config, self.history)
 
     def client(self, name: str) -> SimClient:
         client = SimClient(
@@ -173,11 +185,11 @@ class SimulatedCluster:
         self.until(lambda: admin.is_done, "creating the topic")
         self._start_clients(workload)
 
-    def start_nodes(self) -> None:
+    def start_nodes(self, *, within_s: float = SETTLE_S) -> None:
         dice = self.world.dice("starts")
         for node in self.nodes:
             self.world.after(dice.uniform(0, STARTS_WITHIN_S) if self._shared else 0.0, node.start)
-        self.until(lambda: all(node.is_serving for node in self.nodes), "the nodes' start")
+        self.until(lambda: all(node.is_serving for node in self.nodes), "the nodes' start", within_s)
 
     def _start_clients(self, workload: Workload) -> None:
         partitions = _partitions(workload)

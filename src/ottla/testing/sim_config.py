@@ -71,6 +71,12 @@ class ClusterSettings:
         self.seeds = frozenset(f"{name}:{CLUSTER_PORT}" for name in names[:founders])
         self.replicas = replicas
         self.min_insync_replicas = dice.choice((1, 2, 2)) if replicas > 1 else 1
-        self.cluster = ClusterConfig(broker_session_timeout_ms=dice.choice((2_000, 6_000)))
-        self.quorum = QuorumConfig(snapshot_bytes=dice.choice((4_000, 20_000, 20 << 20)))
+        self.cluster = ClusterConfig(
+            broker_session_timeout_ms=dice.choice((2_000, 6_000)),
+            broker_gone_after_ms=dice.choice((4_000, 600_000)),
+            leader_rebalance_delay_ms=dice.choice((2_000, 30_000)),
+        )
+        self.quorum = QuorumConfig(
+            snapshot_bytes=dice.choice((4_000, 20_000, 20 << 20)), voter_replace_ms=dice.choice((2_000, 30_000))
+        )
         self.replication = ReplicationConfig(replica_lag_time_max_ms=dice.choice((1_000, 3_000, 10_000)))
