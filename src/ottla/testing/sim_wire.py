@@ -69,7 +69,11 @@ class Wire(asyncio.Protocol):
         self._number += 1
         self._waiting[self._number] = (request, version, future)
         frame = encode_request(request, version, correlation_id=self._number, client_id=self._client_id)
-        self._transport.write(b"".join(frame))
+        try:
+            self._transport.write(b"".join(frame))
+        except RuntimeError as error:  # it is lost, and nobody has said so yet
+            del self._waiting[self._number]
+            future.set_exception(UnavailableError(str(error)))
         return future
 
     def close(self) -> None:
