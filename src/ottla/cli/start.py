@@ -5,13 +5,19 @@ and then the runtime, and neither a client nor anything that draws.
 """
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.options import PAIR
 from ottla.config import load_config
+from ottla.config.http import HTTP_PORT_DEFAULT
 from ottla.config.seeds import CLUSTER_PORT_DEFAULT
 from ottla.observability.logs import configure_logging
+
+if TYPE_CHECKING:
+    from ottla.runtime.main import Companion
+    from ottla.runtime.node import Node
 
 
 @click.command
@@ -29,6 +35,8 @@ from ottla.observability.logs import configure_logging
     metavar="HOST:PORT,…",
     help="Cluster addresses of nodes to join. Nodes first started with the same seeds found a cluster together.",
 )
+@click.option("--http-port", metavar="PORT", help="TCP port for the HTTP API (8080 if it is free); 0 takes a free one.")
+@click.option("--no-http", is_flag=True, help="Serve no HTTP API.")
 @click.option("--data-dir", metavar="DIR", help="Everything the node keeps (./data).")
 @click.option("--config", metavar="FILE", envvar="OTTLA_CONFIG", help="YAML file; config/broker.yaml explains it all.")
 @click.option("--segment-size", metavar="SIZE", help="A segment file is closed at this size (1GiB).")
@@ -38,7 +46,7 @@ from ottla.observability.logs import configure_logging
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 @click.option("--log-format", metavar="FORMAT", help="text or json.")
 @click.option("--set", "settings", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Any setting, by its name.")
-def command(config: str | None, settings: tuple[tuple[str, str], ...], **flags: str | None) -> None:
+def command(config: str | None, no_http: bool, settings: tuple[tuple[str, str], ...], **flags: str | None) -> None:
     """Run a node in the foreground. SIGTERM or Ctrl-C stops it cleanly.
 
     Settings come from the defaults, the file given with --config, OTTLA_… environment variables (OTTLA_PORT,
@@ -48,7 +56,17 @@ def command(config: str | None, settings: tuple[tuple[str, str], ...], **flags: 
     configure_logging(level=broker_config.logging.level, log_format=broker_config.logging.format)
     from ottla.runtime.main import run  # only now: a setting that is wrong is told before anything is loaded
 
-    run(broker_config, cluster_port_if_free=CLUSTER_PORT_DEFAULT if flags["cluster_port"] is None else None)
+    run(
+        broker_config,
+        cluster_port_if_free=CLUSTER_PORT_DEFAULT if flags["cluster_port"] is None else None,
+        beside=None if no_http else _serve_http,
+    )
+
+
+def _serve_http(node: "Node") -> "Companion | None":
+    from ottla.http.serving import serve_node  # only now: nothing of it is needed for the Kafka port
+
+    return serve_node(node, port_if_free=HTTP_PORT_DEFAULT)
 
 
 def _overrides(flags: dict[str, str | None], settings: tuple[tuple[str, str], ...]) -> dict[str, object]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import BrokerError, ConfigError, ErrorCode
@@ -31,6 +30,7 @@ from ottla.protocol.messages.broker_registration import (
     Listener,
 )
 from ottla.services import Deferred
+from ottla.values import value
 
 if TYPE_CHECKING:
     from ottla.config import ClusterConfig
@@ -66,7 +66,7 @@ FATAL = frozenset(
 UNKNOWN_HERE = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Introduction:
     """What a broker says of itself."""
 
@@ -190,6 +190,11 @@ class Lifecycle:
         except TimeoutError:
             log.warning("the controller has not let this broker go within %d ms: it leaves without that", timeout_ms)
         return self._may_leave
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it hands over what it leads, to stop then."""
+        return self._wants_to_leave
 
     def image_changed(self) -> None:
         """This node's metadata has moved on."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import uvloop
 
@@ -15,13 +17,23 @@ from ottla.runtime.node import Node
 log = logging.getLogger(__name__)
 
 
-def run(config: BrokerConfig, *, cluster_port_if_free: int | None = None) -> None:
+class Companion(Protocol):
+    """Something that works beside the node, in its loop, and ends before it."""
+
+    def close(self) -> Awaitable[None]: ...
+
+
+Beside = Callable[[Node], Companion | None]
+"""Called when the node has started."""
+
+
+def run(config: BrokerConfig, *, cluster_port_if_free: int | None = None, beside: Beside | None = None) -> None:
     """Serve until SIGTERM or SIGINT. Raises what kept the node from starting, or from stopping cleanly."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config, cluster_port_if_free))
+        runner.run(_serve(config, cluster_port_if_free, beside))
 
 
-async def _serve(config: BrokerConfig, cluster_port_if_free: int | None) -> None:
+async def _serve(config: BrokerConfig, cluster_port_if_free: int | None, beside: Beside | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -32,9 +44,15 @@ async def _serve(config: BrokerConfig, cluster_port_if_free: int | None) -> None
         return
     keep_buffers_at_hand()
     quiet_collector()
-    await stop.wait()
-    log.info("stopping")
-    await node.stop()
+    companion = None
+    try:
+        companion = beside(node) if beside is not None else None
+        await stop.wait()
+        log.info("stopping")
+    finally:
+        if companion is not None:
+            await companion.close()
+        await node.stop()
 
 
 async def _start(node: Node, stop: asyncio.Event) -> bool:

@@ -135,6 +135,14 @@ class Node:
         )
 
     @property
+    def server(self) -> Server:
+        return self._server
+
+    @property
+    def logs(self) -> LogManager:
+        return self._logs
+
+    @property
     def controller_id(self) -> int:
         return self._metadata.controller_id
 

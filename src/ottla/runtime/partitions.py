@@ -142,6 +142,11 @@ class Partitions:
         followed = self._followed.get(TopicPartition(topic, index))
         return self.get(topic, index).log if followed is None else followed.log
 
+    def opened(self, topic: str, index: int) -> Readable | None:
+        """The partition, if it is here and was used: looking at it opens nothing."""
+        led = self._led.get(topic, {}).get(index)
+        return led if led is not None else self._followed.get(TopicPartition(topic, index))
+
     def led(self) -> Iterator[Partition]:
         """Those that were used."""
         for of_topic in self._led.values():

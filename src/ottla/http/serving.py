@@ -1,0 +1,53 @@
+"""The HTTP API of a node: from the node's start to its stop. Loads nothing of the API itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ottla.errors import PortTakenError
+from ottla.http.listener import HttpListener
+
+if TYPE_CHECKING:
+    from ottla.runtime.node import Node
+
+log = logging.getLogger(__name__)
+
+
+def serve_node(node: Node, *, port_if_free: int | None = None) -> HttpListener | None:
+    """To be called when the node serves; None where there is to be no HTTP.
+
+    `port_if_free` is taken where the config names none; if it can't be, the node goes without. PortTakenError if it is
+    the config's.
+    """
+    config = node.config.http
+    port = port_if_free if config.port is None else config.port
+    if port is None:
+        return None
+    listener = HttpListener(lambda: _build(node))
+    try:
+        listener.bind(config.address, port)
+    except PortTakenError as error:
+        if config.port is not None:
+            raise
+        log.info("there is no HTTP API: %s; --http-port takes another", error)
+        return None
+    listener.serve()
+    log.info("the HTTP API is at http://%s:%d", config.address or "127.0.0.1", listener.port)
+    return listener
+
+
+def _build(node: Node) -> Any:
+    from importlib.metadata import version
+
+    from ottla.http.api import Api
+    from ottla.http.app import build
+    from ottla.http.of_node import NodeSurroundings
+    from ottla.http.ways import NodeWays
+
+    config = node.config.http
+    surroundings = NodeSurroundings(node)
+    api = Api(NodeWays(node), config, node.clock, surroundings)
+    edge = build(api, config, version("ottla"))
+    surroundings.attach(api, edge)
+    return edge
