@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from ottla.config import TransactionConfig
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -335,6 +336,43 @@ def test_offsets_of_a_generation_that_is_unknown_are_refused() -> None:
         await client.init()
         code = await client.commit_offset("g", "t", 7, generation_id=3, member_id="m")
         assert code == ErrorCode.ILLEGAL_GENERATION
+
+    with_node(scenario)
+
+
+# Two phases
+
+
+def test_a_prepared_transaction_is_taken_over_after_a_crash_and_committed() -> None:
+    enabled = TransactionConfig(transaction_two_phase_commit_enable=True)
+    seen: list[Producer] = []
+
+    async def prepare(rig: NodeRig) -> None:
+        await rig.create("t", 2)
+        writer = Client(rig)
+        await writer.init(enable2_pc=True)
+        await writer.write("t", b"a", partition=0)
+        await writer.write("t", b"a", partition=1)
+        seen.append(writer.producer)
+
+    async def take_over(rig: NodeRig) -> None:
+        heir = Client(rig)
+        answer = await heir.init(enable2_pc=True, keep_prepared_txn=True)
+        assert Producer(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == seen[0]
+        assert await heir.send("t", b"more") == ErrorCode.INVALID_TXN_STATE
+        assert (await heir.end(commits=True)).error_code == 0
+        await heir.write("t", b"b")
+        assert (await heir.end(commits=True)).error_code == 0
+        assert await committed(rig, "t", 0) == [b"a", b"b"]
+        assert await committed(rig, "t", 1) == [b"a"]
+
+    with_node(take_over, disk=with_node_that_dies(prepare, transactions=enabled), transactions=enabled)
+
+
+def test_two_phases_have_to_be_enabled() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        answer = await Client(rig).init(enable2_pc=True)
+        assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
     with_node(scenario)
 
