@@ -11,8 +11,9 @@ decides, and loses it with leadership; clients recover from that by themselves.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+from ottla.values import value
 
 Record = TypeVar("Record")
 RecordIn = TypeVar("RecordIn", contravariant=True)
@@ -25,7 +26,7 @@ class Token:
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Reply:
     """The answer to a caller that has been waiting."""
 
@@ -33,7 +34,7 @@ class Reply:
     response: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Result(Generic[Record, Response]):
     """What a shard decided, in the order in which it must happen."""
 

@@ -7,11 +7,11 @@ that its handler uses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.replicated import Result, Token
+from ottla.values import value
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
@@ -266,7 +266,7 @@ class ProducerIds(Protocol):
         """A producer id that nobody has had before."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class QuorumReplica:
     """A node of the metadata quorum, as its leader knows it. Times are of the calendar; -1: never."""
 
@@ -277,7 +277,7 @@ class QuorumReplica:
     last_caught_up_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class QuorumView:
     leader_id: int
     leader_epoch: int

@@ -11,13 +11,13 @@ partition: in the first its owner gives it up, in the second another gets it, so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 
 from ottla.types import TopicPartition
+from ottla.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Subscription:
     """What a member wants to read, and what it read until now."""
 

@@ -1,13 +1,12 @@
 """What every group of a shard shares."""
 
-from dataclasses import dataclass
-
 from ottla.config import GroupConfig
 from ottla.groups.timers import Timers
 from ottla.ports import Random
+from ottla.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Environment:
     config: GroupConfig
     random: Random

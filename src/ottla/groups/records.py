@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from ottla.values import value
 
 NEVER_EXPIRES_MS = -1
 
@@ -33,7 +34,7 @@ class OffsetDeleted(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MemberMetadata:
     """A member, as it is remembered over a restart."""
 
@@ -47,7 +48,7 @@ class MemberMetadata:
     assignment: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class GroupMetadata:
     """A group between two rebalances: stable with members, or empty."""
 

@@ -1,13 +1,13 @@
 """What a member asks of its group, free of the wire's versions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ottla.groups.roster import Protocols
 from ottla.replicated import Token
+from ottla.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Join:
     """A member's wish to be in the next generation."""
 
@@ -24,7 +24,7 @@ class Join:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Sync:
     """A member's wish to know its assignment; the leader's sync holds everybody's."""
 

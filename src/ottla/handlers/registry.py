@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.errors import invariant
 from ottla.handlers.forwarding import on_the_controller
 from ottla.protocol.schema import Request, Response
 from ottla.services import Deferred, RequestContext
+from ottla.values import value
 
 Handler = Callable[[Any, RequestContext], "Response | Deferred[Any] | None"]
 H = TypeVar("H", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Api:
     """One API as this node serves it."""
 

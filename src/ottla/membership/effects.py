@@ -1,10 +1,10 @@
 """What comes out of the membership: packets to send, and what has happened."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from ottla.membership.member import Address, Member
+from ottla.values import value
 
 
 class Change(StrEnum):
@@ -19,13 +19,13 @@ class Change(StrEnum):
     """Its addresses, its rack or its load figures are new."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MemberChanged:
     change: Change
     member: Member
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class NodeIdConflict:
     """Two processes call themselves by one node id. The one that was there first keeps it, until it fails or leaves."""
 
@@ -34,7 +34,7 @@ class NodeIdConflict:
     claimed_by: Address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ForeignCluster:
     """A node of another cluster spoke to this one. It was not listened to."""
 
@@ -43,7 +43,7 @@ class ForeignCluster:
     address: Address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ClusterAdopted:
     """This node had no cluster yet, and is now of this one."""
 
@@ -53,7 +53,7 @@ class ClusterAdopted:
 Event = MemberChanged | NodeIdConflict | ForeignCluster | ClusterAdopted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Effects:
     """What must happen next. There is no order between the two, and a packet may get lost."""
 

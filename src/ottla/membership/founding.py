@@ -28,7 +28,6 @@ A node with data has its cluster. It asks its seeds once, and refuses to start i
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.config.units import SECOND_MS
@@ -36,6 +35,7 @@ from ottla.errors import ProtocolError, invariant
 from ottla.membership.founding_ids import cluster_id_of, founders_digest, seeds_digest
 from ottla.membership.founding_wire import ANSWER, ASK, NO_DIGEST, NONCE_MAX, Founder, Statement, decode, encode
 from ottla.ports import Random
+from ottla.values import value
 
 ASK_EVERY_MS = 100
 ASK_EVERY_MS_MAX = SECOND_MS
@@ -45,7 +45,7 @@ CHECK_MS = SECOND_MS
 """How long a node with data waits for somebody who says that its seeds are of its cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Formed:
     """A cluster, and whether this node is one of those who have founded it."""
 
@@ -54,7 +54,7 @@ class Formed:
     is_founder: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Refused:
     """This node must not start, and why."""
 

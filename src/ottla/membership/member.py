@@ -1,8 +1,9 @@
 """What is known of a member: who it is, where it is, how it is, and how much it carries."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
+
+from ottla.values import value
 
 NODE_ID_MAX = 2**31 - 1
 UINT32_MAX = 2**32 - 1
@@ -42,7 +43,7 @@ class Load(NamedTuple):
 NO_LOAD = Load()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Member:
     """One member as this node sees it at one moment."""
 

@@ -7,10 +7,10 @@ waits longest. `min` grows with the logarithm of the size of the cluster, as the
 Meanwhile the suspect is told a few times what is said of it, directly: it may not have heard, or its word got lost.
 """
 
-from dataclasses import dataclass
 from math import log, log10
 
 from ottla.config.membership import GossipConfig
+from ottla.values import value
 
 CONFIRMATIONS_WANTED = 3
 MAX_BY_MIN = 3
@@ -20,7 +20,7 @@ through two times in three; with 8 calls a living member goes unheard once in 3,
 settle, which are rare themselves (decisions/0011)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Patience:
     """What a suspicion that begins in a cluster of a certain size has to wait."""
 

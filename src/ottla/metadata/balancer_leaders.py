@@ -24,6 +24,7 @@ from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.placement import open_brokers
 from ottla.metadata.reassignments import is_moving
 from ottla.types import TopicId
+from ottla.values import value
 
 PartitionKey = tuple[TopicId, int]
 
@@ -53,7 +54,7 @@ class Loads:
         return 0 if known is None else known.size_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LeaderMove:
     topic: str
     topic_id: TopicId

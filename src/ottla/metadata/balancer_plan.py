@@ -21,7 +21,6 @@ so a plan ends, and a plan of what a plan leads to is empty.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain, islice
 from math import ceil, floor, inf
@@ -30,6 +29,7 @@ from ottla.metadata.balancer_table import Held, Table
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.placement import Seat, crowding, least_crowded, rank
 from ottla.types import TopicId
+from ottla.values import value
 
 SLACK = 0.05
 """The part of the average by which brokers may differ before anything moves because of that."""
@@ -40,7 +40,7 @@ class Scope(Enum):
     ALL = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Move:
     """A partition gets other replicas."""
 
@@ -61,7 +61,7 @@ class Move:
         return tuple(replica for replica in self.before if replica not in self.replicas)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Blocked:
     """A replica should go and can't."""
 
@@ -71,7 +71,7 @@ class Blocked:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Plan:
     moves: tuple[Move, ...]
     blocked: tuple[Blocked, ...]

@@ -5,7 +5,7 @@ here are the texts that travel in requests and are kept in the metadata log.
 """
 
 import re
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from enum import IntEnum, StrEnum
 from typing import Any, NoReturn
 
@@ -14,6 +14,7 @@ from ottla.config.names import Setting
 from ottla.config.settings import within
 from ottla.config.units import INT32_MAX, INT64_MAX
 from ottla.errors import BrokerError, ErrorCode
+from ottla.values import value
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
@@ -37,7 +38,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConfigDef:
     name: str
     """Kafka's name; `ottla.` before the setting's path where Kafka has nothing like it."""

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ottla.config import BrokerConfig
@@ -11,6 +10,7 @@ from ottla.metadata.holdings import Holdings
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.ports import Random
+from ottla.values import value
 
 Named = TypeVar("Named")
 
@@ -18,7 +18,7 @@ RECORDS_MAX = 20_000
 """What one request may write: it is one batch in the log and one pause of the controller."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Deciding:
     config: BrokerConfig
     image: MetadataImage

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from ottla.metadata.internal_topics import INTERNAL_TOPICS
 from ottla.types import TopicId
+from ottla.values import value
 
 NO_LEADER = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class PartitionImage:
     """Who holds a partition."""
 
@@ -36,7 +37,7 @@ class PartitionImage:
     directories: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TopicImage:
     name: str
     topic_id: TopicId
@@ -110,7 +111,7 @@ def quota_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
     return tuple(sorted(parts, key=lambda part: (part[0], part[1] is not None, part[1] or "")))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FeaturesImage:
     """What the cluster as a whole has agreed to use, and what this software can do."""
 
@@ -120,7 +121,7 @@ class FeaturesImage:
     """Goes up with every change of `finalized`, so that a client keeps the newest it has seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MetadataImage:
     topics: Mapping[str, TopicImage]
     topics_by_id: Mapping[TopicId, TopicImage]

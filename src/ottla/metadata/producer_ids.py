@@ -1,19 +1,18 @@
 """Producer ids are given to brokers in blocks, so that a new producer costs no write to the metadata log."""
 
-from dataclasses import dataclass
-
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.brokers import require_epoch
 from ottla.metadata.deciding import Deciding
 from ottla.metadata.records import MetadataRecord
 from ottla.protocol.messages.metadata_records import ProducerIdsRecord
 from ottla.replicated import Result
+from ottla.values import value
 
 BLOCK_SIZE = 1_000
 PRODUCER_ID_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ProducerIdBlock:
     first: int
     size: int = BLOCK_SIZE

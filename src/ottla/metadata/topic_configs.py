@@ -6,7 +6,7 @@ the broker's file, and that over the default. Each topic config has a counterpar
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,12 +15,13 @@ from ottla.config.names import settings
 from ottla.errors import BrokerError, ConfigError, ErrorCode
 from ottla.metadata.config_defs import ConfigDef, define
 from ottla.metadata.image import ALL_BROKERS, MetadataImage, ResourceType
+from ottla.values import value
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TopicConfig:
     topic: ConfigDef
     broker: ConfigDef

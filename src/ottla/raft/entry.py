@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.raft.voters import NO_VOTERS, VoterSet
+from ottla.values import value
 
 ENTRY_OVERHEAD_BYTES = 24
 """What an entry counts for besides its data, so that empty ones are not free."""
@@ -32,7 +33,7 @@ ORIGIN = EntryId(0, 0)
 """What stands before the first entry of every log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Entry:
     """One entry. Indexes count from 1."""
 
@@ -46,7 +47,7 @@ class Entry:
         return ENTRY_OVERHEAD_BYTES + len(self.data)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class HardState:
     """What must survive a crash besides the log, or a node could vote twice in a term.
 
@@ -57,7 +58,7 @@ class HardState:
     vote: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Snapshot:
     """Which state a snapshot holds: everything up to `last`. The state itself is the runtime's to keep and to carry."""
 

@@ -7,19 +7,19 @@ receiver's is answered only where that helps the sender to learn the newer term.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ottla.raft.entry import Entry, EntryId, Snapshot
+from ottla.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Message:
     sender: int
     term: int
     """The sender's term, but for pre-votes: they are for the term after the candidate's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class VoteRequest(Message):
     """A candidate asks for a vote (paper, 5.2), or whether it would get one (`pre_vote`; dissertation, 9.6)."""
 
@@ -29,13 +29,13 @@ class VoteRequest(Message):
     """The leader asked for this election, so having heard from it lately is no reason to refuse."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class VoteReply(Message):
     granted: bool
     pre_vote: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Append(Message):
     """The leader sends entries that follow `previous`, and says how far the log is committed (paper, 5.3)."""
 
@@ -44,14 +44,14 @@ class Append(Message):
     entries: Sequence[Entry] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AppendReply(Message):
     """The sender's disk holds the leader's log up to `match_index`."""
 
     match_index: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AppendRejected(Message):
     """There is no such entry here as `previous`. The two logs may agree at `hint` or before it, and nowhere after."""
 
@@ -59,7 +59,7 @@ class AppendRejected(Message):
     hint: EntryId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Heartbeat(Message):
     """The leader is there. A reply to `round` proves that it still was after the round had begun."""
 
@@ -70,12 +70,12 @@ class Heartbeat(Message):
     round: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class HeartbeatReply(Message):
     round: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InstallSnapshot(Message):
     """The receiver needs entries that the leader no longer has, and gets a snapshot instead (paper, 7).
 
@@ -85,24 +85,24 @@ class InstallSnapshot(Message):
     snapshot: Snapshot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TimeoutNow(Message):
     """The leader wants the receiver to take over, at once (dissertation, 3.10)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Attach(Message):
     """A node that is not a voter wants to follow the log. Whoever is the leader sends it what is committed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ReadRequest(Message):
     """A follower asks how far it must have applied the log to serve a read (dissertation, 6.4)."""
 
     read_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ReadReply(Message):
     read_id: int
     index: int
@@ -114,7 +114,7 @@ written only when they are (dissertation, 10.2.1), and none of the others speaks
 silence a node, and entries are written by the leader and by its followers at the same time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Outgoing:
     """A message and the node that it is for."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from ottla.raft.entry import Entry, HardState, Snapshot
 from ottla.raft.messages import Outgoing
+from ottla.values import value
 
 
 class RoleName(Enum):
@@ -17,7 +17,7 @@ class RoleName(Enum):
     LEADER = "leader"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Leadership:
     """Who leads, as far as this node knows, and what this node is."""
 
@@ -27,7 +27,7 @@ class Leadership:
     is_voter: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ReadResult:
     """A read that was asked for may be served from the state after `index`, once that is applied."""
 
@@ -36,7 +36,7 @@ class ReadResult:
     """None: leadership was lost before it could be confirmed. Ask again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Ready:
     """What must happen next, in this order. Then `RaftNode.advance` is told."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ottla.raft.core import Core
 from ottla.raft.leader import Leader
 from ottla.raft.progress import Pace, Progress
 from ottla.raft.ready import Leadership
+from ottla.values import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ReplicaStatus:
     """One node as the leader knows it."""
 
@@ -24,7 +24,7 @@ class ReplicaStatus:
     ticks_since_caught_up: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Status:
     leadership: Leadership
     commit: int

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.values import value
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.fetch import FetchPartition, FetchRequest
@@ -83,7 +84,7 @@ class Session:
                 self.wanted[key] = wanted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FetchPlan:
     """What one request comes to: what to read, and how to answer."""
 

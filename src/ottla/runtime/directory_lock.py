@@ -7,18 +7,18 @@ and where that node answers, so that a second process can name the first in its 
 import fcntl
 import os
 import weakref
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from ottla.errors import DirectoryLockedError
+from ottla.values import value
 
 LOCK_FILE = ".lock"
 _OWNER_BYTES_MAX = 1_024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LockOwner:
     """Who holds the lock: its process id, and `host:port` once it answers there (empty before)."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ottla.errors import BrokerError, ErrorCode, ProtocolError
@@ -17,13 +16,14 @@ from ottla.protocol.codec import codec_for
 from ottla.protocol.framing import request_header_is_flexible, response_header_is_flexible
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.schema import Request, Response
+from ottla.values import value
 
 log = logging.getLogger(__name__)
 
 Chunk = bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Route:
     """How one version of one API is served."""
 

@@ -9,19 +9,20 @@ configuration is wrong, and either way two nodes would take themselves for one.
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ottla.errors import ConfigError, StorageError
 from ottla.membership.founding import Formed
 from ottla.membership.founding_wire import Founder
 from ottla.ports import Disk, Random
+from ottla.values import value
 
 FILE = "meta.properties"
 FORMAT_VERSION = "1"
 DIRECTORY_ID_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Identity:
     node_id: int
     directory_id: bytes

@@ -27,6 +27,7 @@ from ottla.raft.entry import EntryId, Snapshot
 from ottla.raft.voters import VoterSet
 from ottla.runtime.quorum_entries import control_record, voters_in, voters_record
 from ottla.runtime.quorum_state import DIRECTORY
+from ottla.values import value
 
 if TYPE_CHECKING:
     from ottla.ports import Disk
@@ -49,7 +50,7 @@ class SnapshotId:
         return f"{DIRECTORY}/{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StoredSnapshot:
     """A snapshot on disk, without the state that it holds."""
 

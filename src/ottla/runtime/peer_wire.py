@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from ottla.errors import ProtocolError
 from ottla.ports import Bytes
+from ottla.values import value
 
 MAGIC = b"OTLA"
 VERSION = 1
@@ -44,21 +44,21 @@ class FrameKind(IntEnum):
     REFUSED = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Hello:
     node_id: int
     directory_id: bytes
     cluster_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SnapshotWanted:
     index: int
     term: int
     position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SnapshotPiece:
     index: int
     term: int

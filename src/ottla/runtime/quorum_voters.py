@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.errors import BrokerError
 from ottla.metadata.placement import open_brokers
 from ottla.raft.quorum import majority
 from ottla.raft.voters import UNKNOWN_DIRECTORY, Voter, VoterSet
+from ottla.values import value
 
 if TYPE_CHECKING:
     from ottla.metadata.image import BrokerImage, MetadataImage
@@ -36,7 +36,7 @@ LOOK_EVERY_MS = 500
 """While there is something to be done, or to be watched."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Situation:
     """What the controller knows when it thinks about voters."""
 

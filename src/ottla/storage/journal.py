@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.storage.journal_format import (
@@ -28,6 +27,7 @@ from ottla.storage.journal_format import (
     read_file_header,
     round_up,
 )
+from ottla.values import value
 
 if TYPE_CHECKING:
     from ottla.ports import Bytes, Disk, File, Random
@@ -99,7 +99,7 @@ class FilePreparation:
         self.made = JournalFile(self._disk, self._number, file, self._size_bytes, new_name=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Resume:
     """Where writing goes on after a restart: behind the last block that counts."""
 

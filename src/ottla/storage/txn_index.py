@@ -9,8 +9,9 @@ nothing later can concern it. The file is made with the first abort, so most seg
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ottla.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ ENTRY_BYTES = _ENTRY.size
 _VERSION = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AbortedTransaction:
     producer_id: int
     first_offset: int

@@ -7,7 +7,6 @@ log must not be in use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptLogError
@@ -16,12 +15,13 @@ from ottla.storage import names, offset_index, time_index, txn_index
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producer_snapshot import decode_snapshot
 from ottla.storage.scan import BatchScan
+from ottla.values import value
 
 if TYPE_CHECKING:
     from ottla.ports import Disk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Problem:
     """Something that is not as it should be."""
 
@@ -35,7 +35,7 @@ class Problem:
         return f"{where}: {self.sentence}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class VerifyReport:
     """What a partition's directory holds, and what is wrong with it."""
 

@@ -8,12 +8,13 @@ transaction is complete.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.errors import invariant
 from ottla.transactions.states import NEXT, TransactionState
 from ottla.types import TopicPartition
+from ottla.values import value
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -43,7 +44,7 @@ class IdForgotten(NamedTuple):
     transactional_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Transaction:
     transactional_id: str
     producer_id: int
