@@ -418,6 +418,18 @@ def test_a_transaction_that_ended_in_time_does_not_shorten_the_next() -> None:
     assert host.state == "Ongoing"
 
 
+def test_a_clock_that_was_wrong_does_not_keep_a_transaction_open() -> None:
+    host = Host()
+    host.now_ms += 10 * TIMEOUT_MS
+    host.add(host.producer(), P0)
+    host.now_ms -= 10 * TIMEOUT_MS
+    host.fail_over()
+    host.after(TIMEOUT_MS - 1)
+    assert host.state == "Ongoing"
+    host.after(1)
+    assert host.state == "PrepareAbort"
+
+
 def test_a_time_out_at_the_last_epoch_still_fences() -> None:
     host = Host()
     producer = _worn_out(host)

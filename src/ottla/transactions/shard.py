@@ -61,7 +61,15 @@ class Markers(NamedTuple):
 
 
 class TransactionShard:
-    __slots__ = ("_config", "_expiry_check_ms", "_timeouts", "_transactions", "_unmarked", "_waiting")
+    __slots__ = (
+        "_config",
+        "_expiry_check_ms",
+        "_started_later",
+        "_timeouts",
+        "_transactions",
+        "_unmarked",
+        "_waiting",
+    )
 
     def __init__(self, config: TransactionConfig) -> None:
         self._config = config
@@ -70,6 +78,8 @@ class TransactionShard:
         """Decided transactions whose markers nobody was told to write yet."""
         self._timeouts: list[tuple[int, str]] = []
         """When the transactions that are open should end; some of them have ended since."""
+        self._started_later: dict[tuple[str, int], int] = {}
+        """By id and the start that is in the log: when transactions began whose start lies in the future."""
         self._waiting = WaitingRoom()
         self._expiry_check_ms: int | None = None
 
@@ -265,6 +275,8 @@ class TransactionShard:
 
     def tick(self, now_ms: int) -> Result[TransactionRecord, Any]:
         """Do what is due. Stops at the first record: what comes after it must see it replayed, in the next tick."""
+        if self._expiry_check_ms is None:
+            self._look_at_clock(now_ms)
         ready = self._waiting.next_ready()
         if ready is not None:
             return _as_reply(ready.token, ready.ask(now_ms))
@@ -280,9 +292,22 @@ class TransactionShard:
         while self._timeouts and self._timeouts[0][0] <= now_ms:
             transactional_id = heapq.heappop(self._timeouts)[1]
             known = self._transactions.get(transactional_id)
-            if known is not None and _is_timed_out(known, now_ms):
+            if known is not None and self._is_timed_out(known, now_ms):
                 return known
         return None
+
+    def _is_timed_out(self, known: Transaction, now_ms: int) -> bool:
+        if known.state is not TransactionState.ONGOING or known.never_times_out:
+            return False
+        start_ms = self._started_later.get((known.transactional_id, known.start_ms), known.start_ms)
+        return start_ms + known.timeout_ms <= now_ms
+
+    def _look_at_clock(self, now_ms: int) -> None:
+        """At the first tick after the log was read: what began in the future, by another clock, began now."""
+        for known in self._transactions.values():
+            if known.state is TransactionState.ONGOING and known.start_ms > now_ms:
+                self._started_later[known.transactional_id, known.start_ms] = now_ms
+                heapq.heappush(self._timeouts, (now_ms + known.timeout_ms, known.transactional_id))
 
     def _expired(self, now_ms: int) -> list[TransactionRecord]:
         """Ids that nobody has used for long."""
@@ -340,11 +365,6 @@ def _refusal(
     if known is None or allowed is None or producer.producer_id != allowed.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return ErrorCode.NONE if producer.epoch == allowed.epoch else ErrorCode.PRODUCER_FENCED
-
-
-def _is_timed_out(known: Transaction, now_ms: int) -> bool:
-    is_open = known.state is TransactionState.ONGOING and not known.never_times_out
-    return is_open and known.start_ms + known.timeout_ms <= now_ms
 
 
 def _markers(record: Transaction) -> Markers:
