@@ -247,3 +247,52 @@ def test_a_node_that_observes_does_not_answer_for_what_it_had_acknowledged_befor
 
     assert observer.node.leader_id is None
     assert {type(each.message) for each in sent} == {Attach}
+
+
+def test_quiet_ticks_may_be_told_of_later() -> None:
+    """One follower is told of every tick, the other of all at once: they campaign at the same one."""
+    told, skipping = host_with(1), host_with(1)
+    for host in (told, skipping):
+        host.step(heartbeat(sender=2, term=1))
+    quiet = skipping.node.quiet_ticks
+    assert quiet >= ELECTION_TICKS - 1
+
+    told.tick(quiet)
+    skipping.node.skip(quiet)
+
+    assert told.node.leadership.role == skipping.node.leadership.role == RoleName.FOLLOWER
+    for host in (told, skipping):
+        host.tick()
+        assert host.node.leadership.role == RoleName.PRE_CANDIDATE
+
+
+def test_hearing_from_the_leader_makes_the_ticks_before_it_of_no_account() -> None:
+    host = host_with(1)
+    host.step(heartbeat(sender=2, term=1))
+    quiet = host.node.quiet_ticks
+    host.node.skip(quiet - 1)
+
+    host.step(heartbeat(sender=2, term=1))
+
+    assert host.node.quiet_ticks == quiet
+
+
+def test_a_leader_skips_no_heartbeat() -> None:
+    leader = elected(host_with())
+    sent = []
+    for _ in range(3):
+        leader.node.skip(leader.node.quiet_ticks)
+        sent += leader.tick()
+
+    beats = [each for each in sent if isinstance(each.message, Heartbeat)]
+    assert len(beats) == 3 * 2, "each time one for each follower"
+
+
+def test_who_follows_nobody_has_no_quiet_ticks() -> None:
+    assert host_with().node.quiet_ticks == 0
+
+
+def test_more_than_the_quiet_ticks_can_not_be_skipped() -> None:
+    host = host_with()
+    with pytest.raises(InvariantError, match="quiet"):
+        host.node.skip(1)

@@ -62,6 +62,11 @@ class Candidate:
             return Next.CANDIDATE if self.is_pre_vote else Next.LEADER
         return Next.FOLLOWER if outcome is Outcome.LOST else None
 
+    @property
+    def quiet_ticks(self) -> int:
+        """It counts none while its disk is slow, so each has to be told of when it has passed."""
+        return 0
+
     def tick(self) -> Next | None:
         """Nobody won: try again, in the next term (5.2). But not while the disk is slow: nobody was asked yet."""
         core = self._core

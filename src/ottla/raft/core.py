@@ -133,6 +133,10 @@ class Role(Protocol):
     def step(self, message: Message) -> Next | None:
         """A message of this very term that is not a request for a vote."""
 
+    @property
+    def quiet_ticks(self) -> int:
+        """How many more ticks change nothing that others could see."""
+
     def tick(self) -> Next | None: ...
 
     def flush(self) -> None:

@@ -107,6 +107,18 @@ class Follower:
 
     # Time
 
+    @property
+    def quiet_ticks(self) -> int:
+        """How many more ticks only count the silence of a leader that is there."""
+        core = self._core
+        if core.leader_id is None or core.log.voters.ids == (core.node_id,):
+            return 0
+        patience = core.election_timeout_ticks * (1 if core.may_campaign else OBSERVER_PATIENCE)
+        return max(0, patience - core.ticks_of_silence - 1)
+
+    def skip(self, ticks: int) -> None:
+        self._core.ticks_of_silence += ticks
+
     def tick(self) -> Next | None:
         core = self._core
         core.ticks_of_silence += 1

@@ -218,6 +218,12 @@ class Leader:
 
     # Time
 
+    @property
+    def quiet_ticks(self) -> int:
+        """Up to the next heartbeat."""
+        interval = self._core.settings.heartbeat_ticks
+        return interval - 1 - self._ticks % interval
+
     def tick(self) -> Next | None:
         core = self._core
         self._ticks += 1

@@ -128,6 +128,20 @@ class RaftNode:
         """One unit of time has passed."""
         self._become(self._role.tick())
 
+    @property
+    def quiet_ticks(self) -> int:
+        """So many units of time may pass in which nothing happens: `skip` tells of them later, all at once."""
+        return self._role.quiet_ticks
+
+    def skip(self, ticks: int) -> None:
+        """At most `quiet_ticks` units of time have passed."""
+        invariant(ticks <= self.quiet_ticks, f"{ticks} of {self.quiet_ticks} quiet ticks are skipped")
+        if isinstance(self._role, Follower):
+            self._role.skip(ticks)
+        else:
+            for _ in range(ticks):
+                self.tick()
+
     def step(self, message: Message) -> None:
         """A message has come."""
         invariant(message.sender != self.node_id, f"a message from itself: {message}")

@@ -40,6 +40,10 @@ log = logging.getLogger(__name__)
 
 TRY_AGAIN_MS = 1_000
 """After the disk has refused."""
+STANDSTILL_TICKS = 2
+"""A timer that is later than this says that the process did not run."""
+CLOCK_ERROR_MS = 2
+"""A timer may be a little early, and times are in whole milliseconds."""
 
 
 class StateMachine(Protocol):
@@ -106,6 +110,9 @@ class Quorum:
         """The disk has refused what the node asked for, and it can't be made anew yet: the log is still to be cut."""
         self._pump_is_due = False
         self._alarm: Deadline | None = None
+        self._alarm_ms = 0
+        self._counted_ms = 0
+        """Up to when ticks were counted."""
         self._has_started = False
         self._left: asyncio.Future[None] | None = None
 
@@ -149,6 +156,8 @@ class Quorum:
     def start(self) -> None:
         """From here on it takes part."""
         self._has_started = True
+        self._alarm_ms = self._clock.monotonic_ms()
+        self._counted_ms = self._alarm_ms - self.tick_ms
         self._tick()
 
     def stop(self) -> None:
@@ -181,19 +190,36 @@ class Quorum:
         """A message has come from a node that keeps its log in that directory."""
         if not self._takes_part or not self._node.voters.admits(message.sender, directory_id):
             return
+        self._let_quiet_time_pass()
         self._guarded(lambda: self._node.step(message))
         self.pump_soon()
 
     def _tick(self) -> None:
         self._alarm = None
         if self._takes_part:
-            self._guarded(self._node.tick)
+            self._let_quiet_time_pass()
+            now_ms = self._clock.monotonic_ms()
+            if now_ms - self._counted_ms >= self.tick_ms - CLOCK_ERROR_MS:
+                self._counted_ms = now_ms
+                self._guarded(self._node.tick)
             self.pump()
+
+    def _let_quiet_time_pass(self) -> None:
+        """A follower that hears from its leader only counts ticks: it is not woken for them, they are counted later.
+        If this process stood still, that is not held against the leader: then one tick has passed."""
+        now_ms, tick_ms = self._clock.monotonic_ms(), self.tick_ms
+        if now_ms > self._alarm_ms + STANDSTILL_TICKS * tick_ms:
+            self._counted_ms = self._alarm_ms = now_ms - tick_ms
+        ticks = min((now_ms - self._counted_ms) // tick_ms, self._node.quiet_ticks)
+        if ticks > 0:
+            self._counted_ms += ticks * tick_ms
+            self._node.skip(ticks)
 
     def hurry(self) -> None:
         """Somebody wants something of a quorum that waits for better times: try now."""
         if self._alarm is not None and self.refusal is not None and not self.has_failed:
             self._alarm.cancel()
+            self._counted_ms -= self.tick_ms
             self._tick()
 
     @property
@@ -283,8 +309,15 @@ class Quorum:
 
     def _arm(self) -> None:
         """The next tick, unless this node is alone: then nothing happens by time."""
-        if self._alarm is None and self._takes_part and not self._node.is_alone:
-            self._alarm = self._timers.after_ms(self.tick_ms, self._tick)
+        if not self._takes_part or self._node.is_alone:
+            return
+        due_ms = self._counted_ms + (1 + self._node.quiet_ticks) * self.tick_ms
+        if self._alarm is not None:
+            if self.refusal is not None or due_ms >= self._alarm_ms:
+                return
+            self._alarm.cancel()
+        self._alarm_ms = due_ms
+        self._alarm = self._timers.after_ms(max(0, due_ms - self._clock.monotonic_ms()), self._tick)
 
     def _send(self, messages: Sequence[Outgoing]) -> None:
         if self.transport is not None:
