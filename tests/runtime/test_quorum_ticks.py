@@ -1,0 +1,147 @@
+"""Raft's time in a node: nobody is woken to count, and a process that stood still holds it against nobody."""
+
+from typing import Any
+
+from ottla.raft.messages import Heartbeat
+from ottla.raft.ready import RoleName
+from ottla.runtime.quorum import STANDSTILL_TICKS, Quorum
+from tests.raft.net import ELECTION_TICKS
+from tests.raft.test_paper_5_elections import heartbeat, host_with
+
+TICK_MS = 50
+
+
+class Clock:
+    at_ms = 10_000
+
+    def monotonic_ms(self) -> int:
+        return self.at_ms
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+class Timers:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.due: dict[Any, tuple[int, Any]] = {}
+
+    def after_ms(self, delay_ms: float, action: Any) -> Any:
+        timers = self
+
+        class Alarm:
+            def cancel(self) -> None:
+                timers.due.pop(self, None)
+
+        alarm = Alarm()
+        self.due[alarm] = (self.clock.at_ms + int(delay_ms), action)
+        return alarm
+
+    def run_to(self, at_ms: int) -> int:
+        """How many times the process was woken."""
+        woken = 0
+        while self.due and min(due_ms for due_ms, _ in self.due.values()) <= at_ms:
+            alarm, (due_ms, action) = min(self.due.items(), key=lambda item: item[1][0])
+            del self.due[alarm]
+            self.clock.at_ms = max(self.clock.at_ms, due_ms)
+            action()
+            woken += 1
+        self.clock.at_ms = at_ms
+        return woken
+
+
+class Loop:
+    def call_soon(self, action: Any) -> None:
+        action()
+
+
+class Store:
+    """A disk that is never asked for anything here."""
+
+    def __init__(self) -> None:
+        host = host_with(1)
+        self.log = host.disk
+        self.state = host.disk.hard_state
+
+    def hard_state(self) -> Any:
+        return self.state
+
+    def write_hard_state(self, _state: object) -> None:
+        """It is there at once."""
+
+
+class Committer:
+    failed = None
+
+    def after_commit(self, done: Any) -> None:
+        done(None)
+
+    def commit_soon(self) -> None:
+        """Nothing to be done."""
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.timers = Timers(self.clock)
+        make: Any = Quorum
+        self.quorum = make(
+            node_id=1,
+            directory_id=bytes(16),
+            store=Store(),
+            committer=Committer(),
+            clock=self.clock,
+            timers=self.timers,
+            loop=Loop(),
+            random=_Highest(),
+            tick_ms=TICK_MS,
+        )
+        self.quorum.start()
+        self.hear()
+
+    def hear(self) -> None:
+        message: Heartbeat = heartbeat(1)
+        self.quorum.step(message, bytes(16))
+
+    @property
+    def role(self) -> RoleName:
+        role: RoleName = self.quorum._node.leadership.role
+        return role
+
+
+class _Highest:
+    def randint(self, _low: int, high: int) -> int:
+        return high
+
+
+def test_a_follower_that_hears_from_its_leader_sleeps() -> None:
+    rig = Rig()
+    woken = 0
+    for beat in range(1, 101):
+        woken += rig.timers.run_to(10_000 + beat * 2 * TICK_MS)
+        rig.hear()
+
+    assert rig.role == RoleName.FOLLOWER
+    assert woken <= 200 // ELECTION_TICKS, "ten seconds, in which there were 200 ticks"
+
+
+def test_a_silent_leader_is_noticed_at_the_tick_at_which_it_would_be_by_counting() -> None:
+    rig = Rig()
+    rig.timers.run_to(10_000 + 3 * TICK_MS)
+    rig.hear()
+    patience_ms = (2 * ELECTION_TICKS - 1) * TICK_MS
+
+    rig.timers.run_to(10_000 + 3 * TICK_MS + patience_ms - 1)
+    assert rig.role == RoleName.FOLLOWER
+    rig.timers.run_to(10_000 + 3 * TICK_MS + patience_ms + TICK_MS)
+
+    assert rig.role == RoleName.PRE_CANDIDATE
+
+
+def test_a_process_that_stood_still_does_not_blame_its_leader() -> None:
+    rig = Rig()
+    rig.clock.at_ms += 60_000 + STANDSTILL_TICKS * TICK_MS
+
+    rig.timers.run_to(rig.clock.at_ms)
+
+    assert rig.role == RoleName.FOLLOWER
