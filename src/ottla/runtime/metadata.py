@@ -21,7 +21,6 @@ from ottla.metadata.controller import Controller
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord, decode_record, encode_record
 from ottla.metadata.state import Changes, MetadataState
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.records import read_records
 from ottla.raft.entry import Entry, EntryKind, Snapshot
 from ottla.raft.ready import Leadership, RoleName
@@ -185,14 +184,6 @@ class Metadata:
             raise BrokerError(ErrorCode.NOT_CONTROLLER)
         self._waiting.append((decide, caller))
         quorum.hurry()
-
-    def create_internal_topic(self, topic: CreatableTopic) -> Deferred[None]:
-        created = self.call(
-            lambda controller, _token, _now_ms: controller.create_topics(
-                CreateTopicsRequest(topics=[topic]), automatic=True
-            )
-        )
-        return created.then(lambda _: None)
 
     def _now_ms(self) -> int:
         """The calendar's time when this began, and what has passed since: a clock that is set ends no session."""
