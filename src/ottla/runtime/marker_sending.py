@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_MS = 10_000
+CHANNEL = "markers"
+"""Of its own: a marker may wait long for the replicas of its partition, and nothing else should wait with it."""
 RETRY_MS = 20
 RETRY_MS_MAX = 1_000
 UNKNOWN_MS_MAX = 5_000
@@ -151,7 +153,7 @@ class MarkerSender:
                     self.note(sending, at, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         request = WriteTxnMarkersRequest(markers=[_wire(sending.marker, partitions) for sending, partitions in parts])
-        answer = self._client.send(address, request, timeout_ms=REQUEST_TIMEOUT_MS)
+        answer = self._client.send(address, request, timeout_ms=REQUEST_TIMEOUT_MS, channel=CHANNEL)
         answer.on_done(lambda done: self._answered(node_id, parts, done))
 
     def _answered(self, node_id: int, parts: list[Part], done: Deferred[WriteTxnMarkersResponse]) -> None:

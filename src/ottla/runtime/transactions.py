@@ -50,8 +50,9 @@ T = TypeVar("T")
 Coordinator = ShardRuntime[TransactionShard, TransactionRecord]
 Codes = Mapping[TopicPartition, ErrorCode]
 
-JOIN_TIMEOUT_MS = 5_000
-"""How long the coordinator of a transaction may take to answer a leader that has records of it."""
+JOIN_TIMEOUT_MS = 10_000
+"""How long the coordinator of a transaction may take to answer a leader that has records of it: longer than it waits
+itself (`shards.ANSWER_MS_MAX`), for who does not answer is hung up on."""
 VERIFY_VERSION = 5
 
 
