@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.client.cluster import NewTopic, ResourceType
     from ottla.client.consumer import Consumer
     from ottla.client.delivery import DeliveryFuture, RecordMetadata
-    from ottla.client.errors import ClientError
+    from ottla.client.errors import ClientError, ProducerFencedError, TransactionAbortedError, TransactionError
     from ottla.client.message import Message
     from ottla.client.producer import Producer
     from ottla.client.queue import Enqueued, Queue, open_queue
@@ -59,6 +59,7 @@ _HOMES = {
     "OttlaError": "ottla.errors",
     "Producer": "ottla.client.producer",
     "ProducerConfig": "ottla.client.settings",
+    "ProducerFencedError": "ottla.client.errors",
     "Queue": "ottla.client.queue",
     "QueueConsumer": "ottla.client.queue_consumer",
     "QueueMessage": "ottla.client.queue_consumer",
@@ -66,6 +67,8 @@ _HOMES = {
     "RecordMetadata": "ottla.client.delivery",
     "ResourceType": "ottla.client.cluster",
     "TopicPartition": "ottla.types",
+    "TransactionAbortedError": "ottla.client.errors",
+    "TransactionError": "ottla.client.errors",
 }
 
 __all__ = [
@@ -88,6 +91,7 @@ __all__ = [
     "OttlaError",
     "Producer",
     "ProducerConfig",
+    "ProducerFencedError",
     "Queue",
     "QueueConsumer",
     "QueueMessage",
@@ -95,6 +99,8 @@ __all__ = [
     "RecordMetadata",
     "ResourceType",
     "TopicPartition",
+    "TransactionAbortedError",
+    "TransactionError",
 ]
 """What `from ottla import *` gives. Not `open`, which would hide Python's own: it is `ottla.open`."""
 

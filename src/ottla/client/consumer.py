@@ -73,6 +73,7 @@ class Consumer:
         self._lock = threading.RLock()
         self._closed = False
         self._woken = False
+        self._subscribed = False
         self._handed_out: Sequence[Message] = ()
         """What the program got last. It is done when the program comes back."""
         self._sought: dict[TopicPartition, int] = {}
@@ -107,6 +108,7 @@ class Consumer:
         if pattern is not None:
             names.append(pattern if pattern.startswith("^") else f"^({pattern})$")
         with self._using(f"subscribing to {', '.join(names)}") as raw:
+            self._subscribed = True
             raw.subscribe(
                 names,
                 on_assign=lambda _, partitions: self._assigned(on_assign, partitions),
@@ -118,6 +120,7 @@ class Consumer:
         with self._using("unsubscribing") as raw:
             self._mark_done()
             self._buffer.clear()
+            self._subscribed = False
             raw.unsubscribe()
 
     def assign(self, partitions: Iterable[Partition] | Offsets) -> None:
@@ -236,6 +239,31 @@ class Consumer:
         if offsets is None:
             return self._positions()
         return [RawPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+
+    def transactional_offsets(self, offsets: Offsets | None = None) -> tuple[list[Any], Any]:
+        """For `Producer.send_offsets`: what `commit` would store, and who asks for it."""
+        if self._commits_alone:
+            raise ConfigError("offsets in a transaction need a consumer with enable_auto_commit=False")
+        wanted = self._to_commit(offsets)
+        with self._using("reading the group's membership") as raw:
+            member = raw.consumer_group_metadata()
+            # Without a member's id the group could not tell that the partitions belong to others by now.
+            if self._subscribed and not raw.memberid():
+                raise CommitFailedError("this consumer is not a member of its group now", retriable=True)
+        return wanted, member
+
+    def rewind(self, messages: Iterable[Message]) -> None:
+        """Hand these out again, and what came after them: to be called after the transaction that they were read for
+        was aborted. Those of partitions that others read now are left to them."""
+        first: dict[TopicPartition, int] = {}
+        for message in messages:
+            at = message.topic_partition
+            first[at] = min(message.offset, first.get(at, message.offset))
+        self._handed_out = ()
+        mine = self.assignment()
+        for at, offset in first.items():
+            if at in mine:
+                self.seek(at, offset)
 
     def committed(self, partitions: Iterable[Partition] | None = None) -> dict[TopicPartition, int | None]:
         """The group's offsets, of all assigned partitions or of these; None where it has none."""

@@ -14,6 +14,9 @@ OttlaError
     ├── DeliveryError           a record was not acknowledged; its future raises this
     ├── UndeliveredError        flush or close: records failed, or are still waiting, and nobody has been told
     ├── CommitFailedError       the group has moved on: the partitions belong to others now
+    ├── TransactionError        a transaction can't be begun, or can't be ended by this producer
+    │   ├── TransactionAbortedError     nothing of it is visible: do it again from its beginning
+    │   └── ProducerFencedError         another producer with the same transactional id has taken over
     ├── SerializationError      a value could not be turned into bytes
     ├── DeserializationError    bytes could not be turned into a value; tells where they are
     ├── ClosedError             the client was closed
@@ -106,6 +109,18 @@ class CommitFailedError(ClientError):
     """The offsets were not stored: the group has rebalanced, and the partitions may belong to others now."""
 
 
+class TransactionError(ClientError):
+    """A transaction can't be begun, or this producer can't end it. Close the producer and make a new one."""
+
+
+class TransactionAbortedError(TransactionError):
+    """The transaction was aborted: nothing of it is visible, and it may be done again from its beginning."""
+
+
+class ProducerFencedError(TransactionError):
+    """Another producer with the same transactional id has taken over. Nothing of this one will be visible any more."""
+
+
 class SerializationError(ClientError):
     """A key or value could not be turned into bytes. The record was not sent."""
 
@@ -153,6 +168,8 @@ BY_CODE: Mapping[ErrorCode, type[ClientError]] = {
     ErrorCode.ILLEGAL_GENERATION: CommitFailedError,
     ErrorCode.UNKNOWN_MEMBER_ID: CommitFailedError,
     ErrorCode.REBALANCE_IN_PROGRESS: CommitFailedError,
+    ErrorCode.PRODUCER_FENCED: ProducerFencedError,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ProducerFencedError,
     ErrorCode.FENCED_INSTANCE_ID: CommitFailedError,
     ErrorCode.FENCED_MEMBER_EPOCH: CommitFailedError,
     ErrorCode.STALE_MEMBER_EPOCH: CommitFailedError,

@@ -7,6 +7,9 @@ nothing is ever dropped. A Producer may be shared by any number of threads, but 
 Life cycle: made → started (by `start`, a `with` block or the first `send`) → closed. `close` waits for every record and
 raises if one could not be delivered and nobody has been told. A producer that is forgotten is flushed when the program
 ends.
+
+With a `transactional_id` records are sent in transactions (`ottla.client.transaction`), one at a time, and `start`
+waits until the cluster has ended whatever an earlier producer of that id had left open, and fenced it.
 """
 
 import os
@@ -18,16 +21,20 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as RawProducer
 
+from ottla.client.cluster import Offsets
+from ottla.client.consumer import Consumer
 from ottla.client.delivery import DeliveryFuture, Outcomes, Tally
-from ottla.client.errors import BufferFullError, ClosedError, UndeliveredError
+from ottla.client.errors import BufferFullError, ClientError, ClosedError, TransactionError, UndeliveredError
 from ottla.client.forks import forks
 from ottla.client.librdkafka import logger, on_error, to_error, translated
 from ottla.client.producer_metrics import ProducerMetrics, metrics_from
 from ottla.client.serialization import serialized, to_bytes
 from ottla.client.settings import ProducerConfig, Servers
+from ottla.client.transaction import Transaction, call_until, to_transaction_error
+from ottla.errors import ConfigError
 
 Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 Record = tuple[str, bytes | None, bytes | None, int, Mapping[str, Any]]
@@ -77,6 +84,8 @@ class Producer:
         settings = {**self.config.librdkafka(), "error_cb": on_error, "stats_cb": self._statistics.append}
         with translated("starting a producer"):
             raw = RawProducer(settings, logger=logger)
+        if self.config.transactional_id is not None:
+            call_until(self._patience(), f"starting as {self.config.transactional_id}", raw.init_transactions)
         self._server = _Server(raw)
         # The finalizer must not know `self`: it would keep it alive.
         self._at_exit = weakref.finalize(self, _flush_forgotten, raw, self._server, os.getpid())
@@ -157,7 +166,7 @@ class Producer:
         except BufferError:
             return False
         except KafkaException as failure:
-            raise to_error(failure.args[0], f"sending to {topic}") from failure
+            raise self._refusal(failure.args[0], topic) from failure
         self._taken.add()
         if self._closed:
             self._finish_late(raw, future)
@@ -168,7 +177,7 @@ class Producer:
         deadline = time.monotonic() + self.config.max_block_ms / 1000
         while (left := deadline - time.monotonic()) > 0:
             if (raw := self._raw) is not None:
-                raw.poll(min(left, 0.01))
+                serve(raw.poll, min(left, 0.01))
             if self.offer(record, future):
                 return
         raise self.buffer_full()
@@ -178,6 +187,14 @@ class Producer:
             f"the send buffer stayed full for {self.config.max_block_ms} ms: {len(self)} records wait",
             retriable=True,
         )
+
+    def _refusal(self, error: Any, topic: str) -> ClientError:
+        doing = f"sending to {topic}"
+        if self.config.transactional_id is None:
+            return to_error(error, doing)
+        if error.code() == KafkaError._STATE and not error.fatal():
+            return TransactionError(f"{doing}: no transaction is open; use `with producer.transaction()`")
+        return to_transaction_error(error, doing)
 
     def _finish_late(self, raw: Any, future: DeliveryFuture) -> None:
         """`close` ran while `send` was under way, and may have missed its record: see it through here."""
@@ -194,6 +211,40 @@ class Producer:
         if raw is not None:
             flush(raw, self.__len__, timeout)
             self._raise_unseen(waiting=len(self))
+
+    # Transactions
+
+    def transaction(self) -> Transaction:
+        """`with producer.transaction(): …`: everything sent inside becomes visible at its end, or, on an exception,
+        nothing of it ever does. One at a time."""
+        self.start()
+        self._require_transactional()
+        return Transaction(self._raw, self.outcomes, self.config.max_block_ms / 1000)
+
+    def send_offsets(self, consumer: Consumer, offsets: Offsets | None = None) -> None:
+        """Let the transaction also store where the consumer's group goes on: after all that the consumer has handed
+        out, or at `offsets`. The group then moves if, and only if, the transaction is committed.
+
+        The consumer has `enable_auto_commit=False`, and is not polled between what was read and this call.
+        """
+        self._require_transactional()
+        raw = self._raw
+        if raw is None:
+            raise TransactionError("no transaction is open; use `with producer.transaction()`")
+        raw_offsets, member = consumer.transactional_offsets(offsets)
+        if raw_offsets:
+            call_until(
+                self._patience(),
+                "sending offsets to a transaction",
+                lambda timeout_s: raw.send_offsets_to_transaction(raw_offsets, member, timeout_s),
+            )
+
+    def _require_transactional(self) -> None:
+        if self.config.transactional_id is None:
+            raise ConfigError("transactions need a transactional_id in the ProducerConfig")
+
+    def _patience(self) -> float:
+        return time.monotonic() + self.config.max_block_ms / 1000
 
     # Looking at it
 
@@ -247,12 +298,21 @@ class _Server:
 
     def _serve(self, raw: Any) -> None:
         while not self._stopping.is_set():
-            raw.poll(POLL_S)
+            serve(raw.poll, POLL_S)
 
     def stop(self) -> None:
         self._stopping.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
+
+
+def serve(call: Callable[[float], object], timeout_s: float) -> None:
+    """Poll or flush. What raises here is a fatal error (the producer was fenced), which every record's future and the
+    next call of the program are told as well."""
+    try:
+        call(timeout_s)
+    except KafkaException as failure:
+        on_error(failure.args[0])
 
 
 def flush(raw: Any, waiting: Callable[[], int], timeout: float | None) -> None:
@@ -266,13 +326,13 @@ def flush(raw: Any, waiting: Callable[[], int], timeout: float | None) -> None:
         left = SLICE_S if deadline is None else min(SLICE_S, deadline - time.monotonic())
         if left <= 0:
             return
-        raw.flush(left)
+        serve(raw.flush, left)
 
 
 def give_up(raw: Any) -> None:
     """Let every record that is still waiting fail, so that whoever waits for it is told."""
     raw.purge()
-    raw.flush(SLICE_S)
+    serve(raw.flush, SLICE_S)
 
 
 def _flush_forgotten(raw: Any, server: _Server, pid: int) -> None:

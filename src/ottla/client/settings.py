@@ -108,6 +108,11 @@ class ProducerConfig:
     acks: AckMode = AckMode.ALL
     enable_idempotence: bool | None = None
     """No duplicates and no reordering when a send is repeated. None: on, if `acks` is ALL."""
+    transactional_id: str | None = None
+    """For `Producer.transaction`: the name of who writes, the same after a restart. Whoever starts with it fences those
+    who had it before."""
+    transaction_timeout_ms: int = 60_000
+    """A transaction that is open for longer is aborted by the cluster."""
     batch_size: int = 16_384
     """Bytes of a partition's batch."""
     linger_ms: float = 10
@@ -142,6 +147,12 @@ class ProducerConfig:
             not (self.enable_idempotence and self.acks is not AckMode.ALL),
             f"enable_idempotence needs acks=AckMode.ALL, not {self.acks.name}",
         )
+        require(self.transactional_id != "", "transactional_id must not be empty; leave it out for no transactions")
+        require(
+            self.transactional_id is None or self.idempotent,
+            "transactional_id needs idempotence, which acks or enable_idempotence rule out",
+        )
+        require(self.transaction_timeout_ms > 0, "transaction_timeout_ms must be positive")
         require(self.batch_size > 0, "batch_size must be positive")
         require(self.linger_ms >= 0, "linger_ms must not be negative")
         require(self.linger_ms <= self.delivery_timeout_ms, "linger_ms must not exceed delivery_timeout_ms")
@@ -156,6 +167,7 @@ class ProducerConfig:
 
     def librdkafka(self) -> Settings:
         return {
+            **self._transactional(),
             "bootstrap.servers": server_list(self.bootstrap_servers),
             "client.id": self.client_id,
             "acks": self.acks.value,
@@ -168,12 +180,24 @@ class ProducerConfig:
             "queue.buffering.max.kbytes": self.buffer_memory // 1024,
             "queue.buffering.max.messages": self.buffer_records,
             "request.timeout.ms": self.request_timeout_ms,
-            "message.timeout.ms": self.delivery_timeout_ms,
+            "message.timeout.ms": self._message_timeout_ms,
             "partitioner": self.partitioner,
             "statistics.interval.ms": self.metrics_interval_ms,
             **RECONNECT,
             **self.extra,
         }
+
+    def _transactional(self) -> Settings:
+        if self.transactional_id is None:
+            return {}
+        return {"transactional.id": self.transactional_id, "transaction.timeout.ms": self.transaction_timeout_ms}
+
+    @property
+    def _message_timeout_ms(self) -> int:
+        """A record that outlives its transaction is of no use, and librdkafka refuses such settings."""
+        if self.transactional_id is None:
+            return self.delivery_timeout_ms
+        return min(self.delivery_timeout_ms, self.transaction_timeout_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
