@@ -205,8 +205,13 @@ class Coordinators(Generic[S]):
             self._timers.after_ms(REST_MS, lambda: self._load_again(partition))
 
     def _load_again(self, partition: Partition) -> None:
-        if self._loading.get(partition.index) is partition:
+        if self._loading.get(partition.index) is not partition:
+            return
+        if self._committer.failed is None:
             self._begin_loading(partition)
+        else:  # nothing is written until the node is started again: nobody is served who wants that
+            self._loading.pop(partition.index)
+            self._damaged.add(partition.index)
 
     async def close(self) -> None:
         if self._task is not None:

@@ -11,7 +11,7 @@ from ottla.testing.sim_machine import Machine
 
 if TYPE_CHECKING:
     from ottla.config import BrokerConfig
-    from ottla.runtime.committer import Committer
+    from ottla.storage.log_manager import LogManager
     from ottla.testing.history import History
     from ottla.testing.sim_wire import Address
 
@@ -40,9 +40,9 @@ class SimulatedNode:
 
     @property
     def has_failed(self) -> bool:
-        """It runs, but its disk has failed it: only a restart helps."""
-        committer: Committer | None = getattr(self.node, "committer", None)
-        return self.machine.is_running and committer is not None and committer.failed is not None
+        """It runs, but its disk has failed it, in the background perhaps: only a restart helps."""
+        logs: LogManager | None = getattr(self.node, "_logs", None)
+        return self.machine.is_running and logs is not None and logs.group_commit.poisoned
 
     def start(self) -> None:
         if self.machine.is_running:
