@@ -9,6 +9,7 @@ from ottla.config.http import HttpConfig
 from ottla.http.cluster import Cluster
 from ottla.http.consume import Consuming, Slice
 from ottla.http.errors import bad_request
+from ottla.http.groups import Groups
 from ottla.http.messages import Encoding, read_messages
 from ottla.http.produce import Producing
 from ottla.http.topics import Topics
@@ -43,6 +44,7 @@ class Api:
             wait_ms_max=config.wait_ms_max,
         )
         self.topics = Topics(self.cluster, self.consuming)
+        self.groups = Groups(self.cluster, self.consuming, clock)
         self._surroundings = surroundings
 
     async def create_topic(
@@ -82,6 +84,10 @@ class Api:
             encoding=_encoding(query),
         )
         return 200, found
+
+    async def list_groups(self) -> list[dict[str, Any]]:
+        brokers = (await self.topics.metadata([])).brokers
+        return await self.groups.all([broker.node_id for broker in brokers])
 
     async def health(self) -> dict[str, Any]:
         return await self._surroundings.health(self.cluster)

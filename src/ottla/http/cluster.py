@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any, TypeVar
 
 from ottla.errors import BrokerError, ErrorCode
-from ottla.http.ways import ANY, CHANNEL, GRACE_MS, Ways, answer_of
+from ottla.http.ways import ANY, CHANNEL, GRACE_MS, HELD, Ways, answer_of
 from ottla.metadata.image import NO_LEADER
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.schema import Request
@@ -55,6 +56,9 @@ class Cluster:
         self.ways = ways
         self.timeout_ms = timeout_ms
         self._coordinators: dict[str, int] = {}
+        self._lanes: list[str] = []
+        """Channels for requests that are held, of which none is at the moment."""
+        self._lane_numbers = count()
 
     async def ask(
         self,
@@ -82,8 +86,15 @@ class Cluster:
     ) -> T:
         """The same, of which `take` takes what is wanted."""
         patience_ms = (self.timeout_ms if timeout_ms is None else timeout_ms) + GRACE_MS
-        deferred = self.ways.send(node_id, request, version=version, timeout_ms=patience_ms, channel=channel)
-        return await answer_of(deferred, patience_ms, take)
+        is_held = channel is HELD and node_id != self.ways.own_id
+        if is_held:
+            channel = self._lanes.pop() if self._lanes else f"{HELD}-{next(self._lane_numbers)}"
+        try:
+            deferred = self.ways.send(node_id, request, version=version, timeout_ms=patience_ms, channel=channel)
+            return await answer_of(deferred, patience_ms, take)
+        finally:
+            if is_held:
+                self._lanes.append(channel)
 
     async def leader_of(self, topic: str, partition: int, deadline: Deadline) -> int:
         """Raises UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE if none is elected in time."""

@@ -13,7 +13,7 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.http.cluster import Cluster, Deadline
 from ottla.http.errors import CONFLICT, HttpError, bad_request
 from ottla.http.messages import Encoding, Received, received
-from ottla.http.ways import LONG_CHANNEL
+from ottla.http.ways import HELD
 from ottla.protocol.control import ControlType, control_type
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.protocol.messages.list_offsets import (
@@ -109,7 +109,7 @@ class Consuming:
             for after, record in fetched.read():
                 at = after
                 if record is not None:
-                    found.append(received(record, partition, encoding))
+                    found.append(received(record, topic, partition, encoding))
                     if not len(found) % TURN_RECORDS:
                         await asyncio.sleep(0)
                     if len(found) == limit:
@@ -131,7 +131,7 @@ class Consuming:
             topics=(FetchTopic(topic=topic, partitions=(asked,)),),
         )
         return await self._cluster.at_leader(
-            topic, partition, request, _take(offset), version=FETCH_VERSION, wait_ms=wait_ms, channel=LONG_CHANNEL
+            topic, partition, request, _take(offset), version=FETCH_VERSION, wait_ms=wait_ms, channel=HELD
         )
 
     async def resolve(self, topic: str, partition: int, offset: str) -> int:

@@ -43,7 +43,7 @@ STREAMS = "/stream"
 
 class Edge:
     def __init__(self, app: Asgi, config: HttpConfig, *, produce: Any, consume: Any) -> None:
-        """`produce(topic, body, content_type, query)`, `consume(topic, partition, query)`: they give status and JSON."""
+        """`produce(topic, body, content_type, query)`, `consume(topic, partition, query)`: each gives status, JSON."""
         self._app = app
         self._config = config
         self._produce = produce

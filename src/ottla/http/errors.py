@@ -101,9 +101,16 @@ def of_code(code: int, message: str | None = None, **more: Any) -> HttpError:
     if code not in ErrorCode._value2member_map_:
         return HttpError(SERVER_ERROR, f"kafka_{code}", message or f"The broker answered with error {code}.", more=more)
     known = ErrorCode(code)
-    sentence = message or _SENTENCES.get(known) or f"The broker answered with {known.name}."
+    sentence = _sentence(message) or _SENTENCES.get(known) or f"The broker answered with {known.name}."
     status = _STATUSES.get(known, BAD_REQUEST)
     return HttpError(status, known.name.lower(), sentence, kafka_error=known.name, more=more)
+
+
+def _sentence(message: str | None) -> str:
+    """Brokers begin small and end without a stop."""
+    if not message:
+        return ""
+    return message[0].upper() + message[1:] + ("" if message.endswith(".") else ".")
 
 
 def require(code: int, message: str | None = None) -> None:

@@ -47,6 +47,7 @@ class Message(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 class Received(msgspec.Struct, gc=False):
     """What was read. `encoding` is said where it is not the one that was asked for."""
 
+    topic: str
     partition: int
     offset: int
     timestamp_ms: int
@@ -141,10 +142,11 @@ def _encoded_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
     return b"".join(pieces)
 
 
-def received(record: Record, partition: int, encoding: Encoding) -> Received:
+def received(record: Record, topic: str, partition: int, encoding: Encoding) -> Received:
     key, value = record.key, record.value
     try:
         return Received(
+            topic,
             partition,
             record.offset,
             record.timestamp_ms,
@@ -153,7 +155,7 @@ def received(record: Record, partition: int, encoding: Encoding) -> Received:
             [(name, None if content is None else _text(content, encoding)) for name, content in record.headers],
         )
     except (UnicodeDecodeError, msgspec.DecodeError):
-        shown = received(record, partition, Encoding.BASE64)
+        shown = received(record, topic, partition, Encoding.BASE64)
         shown.encoding = Encoding.BASE64.value
         return shown
 

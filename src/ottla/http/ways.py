@@ -22,8 +22,8 @@ T = TypeVar("T")
 ANY = -1
 """In place of a node id: whichever answers."""
 CHANNEL = "http"
-LONG_CHANNEL = "http-waits"
-"""For requests that may be held: answers of one connection come in order, and others must not wait for these."""
+HELD = "http-held"
+"""For requests that may be held: answers of one connection come in order, so each of these has one of its own."""
 GRACE_MS = 1_000
 """A broker that is asked to answer within a time gets this much more before it is given up."""
 

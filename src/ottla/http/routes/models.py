@@ -66,6 +66,7 @@ class Written(BaseModel):
 
 
 class MessageOut(BaseModel):
+    topic: str
     partition: int
     offset: int
     timestamp_ms: int
