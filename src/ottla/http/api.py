@@ -11,7 +11,8 @@ from ottla.http.consume import Consuming, Slice
 from ottla.http.errors import bad_request
 from ottla.http.groups import Groups
 from ottla.http.messages import Encoding, read_messages
-from ottla.http.produce import Producing
+from ottla.http.produce import Producing, unknown_topic
+from ottla.http.tails import Tails
 from ottla.http.topics import Topics
 from ottla.http.ways import Ways
 from ottla.ports import Clock
@@ -44,6 +45,7 @@ class Api:
             wait_ms_max=config.wait_ms_max,
         )
         self.topics = Topics(self.cluster, self.consuming)
+        self.tails = Tails(self.consuming, config.streams_max)
         self.groups = Groups(self.cluster, self.consuming, clock)
         self._surroundings = surroundings
 
@@ -65,6 +67,14 @@ class Api:
     async def describe_partition(self, topic: str, partition: int) -> dict[str, Any]:
         found = await self.topics.partition(topic, partition)
         return {**found, "segments": self._surroundings.segments(topic, partition)}
+
+    async def partition_count(self, topic: str) -> int:
+        if self.cluster.ways.partition_count(topic) is None:
+            await self.cluster.ways.refresh(topic)
+        known = self.cluster.ways.partition_count(topic)
+        if known is None:
+            raise unknown_topic(topic)
+        return known
 
     async def produce(
         self, topic: str, body: bytes, content_type: str, query: Mapping[str, str]

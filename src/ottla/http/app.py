@@ -15,7 +15,7 @@ from ottla.http.api import Api
 from ottla.http.docs_page import docs_page
 from ottla.http.edge import Edge
 from ottla.http.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, HttpError, of_broker
-from ottla.http.routes import groups, operations, topics
+from ottla.http.routes import groups, operations, streams, topics
 from ottla.http.routes.models import Problem
 
 DESCRIPTION = """\
@@ -39,7 +39,7 @@ def build(api: Api, config: HttpConfig, version: str) -> Edge:
         redirect_slashes=False,
     )
     app.state.api = api
-    for router in (topics.router, groups.router, operations.router):
+    for router in (topics.router, streams.router, groups.router, operations.router):
         app.include_router(router)
     app.add_exception_handler(HttpError, _refused)
     app.add_exception_handler(BrokerError, _broker_refused)

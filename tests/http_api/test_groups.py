@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.http.rig import HttpNode, error_of
+from tests.http_api.rig import HttpNode, error_of
 
 
 def post(node: HttpNode, group: str, what: str, **body: Any) -> Any:

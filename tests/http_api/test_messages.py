@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ottla.http.messages import Encoding, Message, build, read_messages
 from ottla.http.partitioner import partition_of
 from ottla.protocol.records import check_crc, iter_batches, read_records
-from tests.http.rig import HttpNode, error_of
+from tests.http_api.rig import HttpNode, error_of
 
 
 def kafka_read(node: HttpNode, topic: str, wanted: int, **settings: str) -> list[tuple[int, object, object, object]]:
@@ -71,8 +71,8 @@ def test_a_key_goes_where_kafka_clients_put_it(node: HttpNode) -> None:
         producer.produce("m-keys", key=key, value="kafka")
     producer.flush()
     places: dict[object, set[int]] = {}
-    for partition, key, _, _ in kafka_read(node, "m-keys", 80):
-        places.setdefault(key, set()).add(partition)
+    for partition, read_key, _, _ in kafka_read(node, "m-keys", 80):
+        places.setdefault(read_key, set()).add(partition)
     assert all(len(where) == 1 for where in places.values())
     assert {next(iter(where)) for where in places.values()} == set(range(5))
 

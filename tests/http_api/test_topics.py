@@ -1,6 +1,6 @@
 """Topics over HTTP."""
 
-from tests.http.rig import HttpNode, error_of
+from tests.http_api.rig import HttpNode, error_of
 
 
 def test_a_topic_is_made_shown_and_deleted(node: HttpNode) -> None:

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.config import GroupConfig
-from tests.http.rig import HttpNode
+from tests.http_api.rig import HttpNode
 
 
 @pytest.fixture(scope="package")
