@@ -43,7 +43,7 @@ STARTS_WITHIN_S = 3.0
 SETTLE_S = 180.0
 """Virtual time in which everything must be answered once the faults are over."""
 QUIET_S = 3.0
-"""So long nobody does anything before the disks are compared."""
+"""So long nothing moves before the disks are compared."""
 TRACE_LINES_SHOWN = 60
 
 
@@ -240,15 +240,24 @@ class SimulatedCluster:
     def _look(self, workload: Workload) -> None:
         """Wait until all replicas are in sync, then read everything, with a client that knows nothing."""
         self.until(lambda: all(node.is_serving or node.stays_down for node in self.nodes), "the nodes' last start")
-        placement = self.wait_until_in_sync([*_topics(workload), OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
+        topics = [*_topics(workload), OFFSETS_TOPIC, TRANSACTIONS_TOPIC]
+        self.wait_until_in_sync(topics)
         groups = [GROUP] if workload.members else []
         auditor = self.client("auditor")
         auditor.start(lambda: read_everything(auditor, _partitions(workload), groups))
         if workload.transactional:
             auditor.start(CommittedReader(auditor, _ledger(workload), is_final=True).run_to_the_end)
         self.until(lambda: auditor.is_done, "reading everything")
-        self.world.run_for(QUIET_S)
-        self.history.replicas = sim_audit.replicas(self.nodes, placement)
+        self.history.replicas = sim_audit.replicas(self.nodes, self._steady_placement(topics))
+
+    def _steady_placement(self, topics: Sequence[str]) -> sim_audit.Placement:
+        """Where the replicas are once nothing moves any more."""
+        before, placement = None, self.wait_until_in_sync(topics)
+        deadline = self.world.now + SETTLE_S
+        while placement != before and self.world.now < deadline:
+            self.world.run_for(QUIET_S)
+            before, placement = placement, self.wait_until_in_sync(topics)
+        return placement
 
     def wait_until_in_sync(self, topics: Sequence[str]) -> sim_audit.Placement:
         found: dict[TopicPartition, Sequence[int]] = {}
