@@ -2,6 +2,7 @@
 
     BrokerConfig ── network, fetch, quota   what clients may cost
                  ── journal, storage, log   what is kept, and how safely
+                 ── cleaner                 compaction
                  ── groups                  consumer groups
                  ── transactions            transactions and their coordinators
                  ── cluster, quorum,        several nodes
@@ -23,6 +24,7 @@ from ottla.config.broker import (
     NetworkConfig,
     QuotaConfig,
 )
+from ottla.config.cleaner import CleanerConfig
 from ottla.config.cluster import ClusterConfig
 from ottla.config.groups import GroupConfig
 from ottla.config.http import HttpConfig
@@ -38,6 +40,7 @@ __all__ = [
     "COMPACT",
     "DELETE",
     "BrokerConfig",
+    "CleanerConfig",
     "ClusterConfig",
     "CompressionType",
     "Durability",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ottla.config.cleaner import CleanerConfig
 from ottla.config.cluster import ClusterConfig
 from ottla.config.groups import GroupConfig
 from ottla.config.http import HttpConfig
@@ -141,6 +142,8 @@ class BrokerConfig:
     """What all partitions share on disk."""
     log: LogConfig = field(default_factory=LogConfig)
     """The logs of topics that do not set their own configs."""
+    cleaner: CleanerConfig = field(default_factory=CleanerConfig)
+    """Compaction."""
     groups: GroupConfig = field(default_factory=GroupConfig)
     """Consumer groups and their offsets."""
     transactions: TransactionConfig = field(default_factory=TransactionConfig)

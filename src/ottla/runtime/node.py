@@ -32,6 +32,8 @@ from ottla.metadata.topic_configs import topic_log_config
 from ottla.ports import Clock, Disk, Random
 from ottla.raft.voters import Voter, VoterSet
 from ottla.runtime.broker_client import BrokerClient
+from ottla.runtime.cleaning import Cleaning
+from ottla.runtime.cleaning_process import CleaningProcess
 from ottla.runtime.clock import SystemClock, SystemRandom
 from ottla.runtime.cluster_door import ClusterDoor
 from ottla.runtime.committer import Committer
@@ -68,6 +70,7 @@ from ottla.runtime.transactions import TransactionCoordinators
 from ottla.runtime.upkeep import Upkeep
 from ottla.runtime.workers import Workers
 from ottla.services import AUTOMATIC, FORWARDED, Deferred
+from ottla.storage.compaction import compact
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.storage.recovery import RecoveryReport
@@ -79,6 +82,7 @@ PLAINTEXT = 0
 COMMIT_THREADS = 1
 """One commit is in flight at a time."""
 UPKEEP_THREADS = 1
+CLEANER_THREADS = 1
 SESSION_ID_MAX = 2**31 - 1
 
 
@@ -117,6 +121,7 @@ class Node:
         self._timers = Timers(loop)
         self._commit_threads = workers(COMMIT_THREADS, "ottla-commit")
         self._upkeep_threads = workers(UPKEEP_THREADS, "ottla-upkeep")
+        self._cleaner_threads = workers(CLEANER_THREADS, "ottla-cleaner")
         self.router = router = Router(apis())
         self.local = LocalDoor(router, self)
         """For requests from inside the process, in this node's thread."""
@@ -240,6 +245,7 @@ class Node:
             self.groups.start()
             self.transactions.start()
             self._upkeep.start()
+            self._cleaning.start()
         except BaseException:
             await self._end_work()
             raise
@@ -440,6 +446,7 @@ class Node:
             high_watermark=self.partitions.high_watermark,
             changed=self.committer.commit_soon,
         )
+        self._cleaning = self._new_cleaning()
         self.committer.on_commit = self._upkeep.look
         self.committer.on_broken = self._metadata.quorum.on_broken = self._disk_failed
         self.quorum = QuorumAdmin(metadata=self._metadata, clock=self.clock, timers=self._timers)
@@ -469,6 +476,21 @@ class Node:
             directory_ids=[self._identity.directory_id],
             endpoints=[plaintext] if self.door is None else [plaintext, self.door.endpoint],
             rack=self.config.rack,
+        )
+
+    def _new_cleaning(self) -> Cleaning:
+        """On a real disk compaction is done by another process; one that was given, only this process has."""
+        process = CleaningProcess(self.config.data_dir) if self._given_disk is None else None
+        return Cleaning(
+            logs=self._logs,
+            config=self.config.cleaner,
+            clock=self.clock,
+            timers=self._timers,
+            loop=self._loop,
+            executor=self._cleaner_threads,
+            high_watermark=self.partitions.high_watermark,
+            compact=process.compact if process else lambda task: compact(self._disk, task, _at_once),
+            cancel=process.cancel if process else _nothing,
         )
 
     def _new_transactions(self) -> TransactionCoordinators:
@@ -564,6 +586,7 @@ class Node:
         await self.broker_client.close()
         await self.transactions.close()
         await self.groups.close()
+        await self._cleaning.stop()
         await self._upkeep.stop()
         await self._snapshots.stop()
         if self._transfer is not None:
@@ -581,7 +604,12 @@ class Node:
             self._timers.close()
             self._commit_threads.shutdown()
             self._upkeep_threads.shutdown()
+            self._cleaner_threads.shutdown()
 
 
 def _nothing() -> None:
-    """Nobody stops the node."""
+    """Nobody stops the node, or a compaction."""
+
+
+def _at_once(_size_bytes: int) -> None:
+    """No limit on what compaction reads and writes."""

@@ -55,6 +55,8 @@ class Checkpoint:
         self._upto_sequence = blocks[0].sequence if blocks else group.journal.next_sequence
         self._logs = dict.fromkeys(group.unsynced)
         """Those still to come."""
+        self._journaled_from = {log: log.durable_offset for log in group.unsynced}
+        """What the journal will still hold of each, once this is complete."""
         self._done: dict[Log, None] = {}
         self._offsets: dict[Log, int] = {}
         """Those of this slice, and how far they will be synced."""
@@ -71,6 +73,8 @@ class Checkpoint:
         """`log` was truncated to `offset` meanwhile: what it gets from there on is not what is being synced."""
         if log in self._offsets:
             self._offsets[log] = min(self._offsets[log], offset)
+        if log in self._journaled_from:
+            self._journaled_from[log] = min(self._journaled_from[log], offset)
 
     def forget(self, log: Log) -> None:
         """`log` was deleted meanwhile."""
@@ -156,6 +160,8 @@ class Checkpoint:
         group = self._group
         group.unsynced = {log: number for log, number in group.unsynced.items() if number >= self._upto_number}
         group.journal.release(self._upto_sequence)
+        for log, offset in self._journaled_from.items():
+            log.journaled_from = max(log.journaled_from, offset)
         self._end()
 
     def _end(self) -> None:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import CorruptLogError
 from ottla.storage.journal import Resume
 from ottla.storage.pending import ReplaceFile
 from ottla.types import TopicPartition, topic_id_text
+from ottla.values import value
 
 if TYPE_CHECKING:
     from ottla.ports import Disk
@@ -133,7 +134,7 @@ def read_kafka_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
         raise CorruptLogError(f"{path} is not a checkpoint file") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CleanShutdown:
     """What a clean stop leaves for the next start."""
 

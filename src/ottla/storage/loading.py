@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 from ottla.errors import BrokerError, CorruptLogError
 from ottla.protocol.records import BATCH_HEADER, BODY_AT, CONTROL_BIT, crc32c
 from ottla.storage import names
+from ottla.storage.compaction_swap import finish_swaps
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.replay import note_abort, producers_at, replay_batch
 from ottla.storage.segment import Segment
 from ottla.storage.snapshots import Snapshots
 from ottla.storage.time_index import NO_TIMESTAMP
+from ottla.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LoadReport:
     """What was found and done when a log was opened. All zero after a clean stop."""
 
@@ -72,6 +74,8 @@ def load(
     disk: Disk, directory: str, config: LogConfig, *, clean: bool, recovery_point: int, start_offset: int, now_ms: int
 ) -> Loaded:
     found = disk.list(directory)
+    if finish_swaps(disk, directory, found):
+        found = disk.list(directory)
     bases = _tidy(disk, directory, found)
     snapshots = Snapshots(
         disk, directory, [at for name in found if (at := names.offset_in_name(name, names.SNAPSHOT)) is not None]

@@ -162,6 +162,7 @@ class Log(LogAppends):
     def truncate_to(self, offset: int) -> int:
         """Drop `offset` and everything after it. Returns the new end: the start of the batch that held `offset`."""
         self._require_quiet()
+        self.end_swap()
         self.write_pending()
         if offset >= self.end_offset:
             self.leader_epochs.truncate_from_end(self.end_offset)
@@ -177,9 +178,11 @@ class Log(LogAppends):
         segment = self._active = self.segments[number]
         position = segment.locate(offset, segment.size_bytes)
         if position is not None:
-            offset = _OFFSET.unpack(segment.file().pread(_OFFSET.size, position))[0]
-            segment.truncate_to(offset, position)
+            first = _OFFSET.unpack(segment.file().pread(_OFFSET.size, position))[0]
+            segment.truncate_to(first, position)
             self._has_index_debts = True
+        # Where compaction left a gap, the log ends before it, as it would after a restart.
+        offset = segment.end_offset()
         self._end_at(offset)
         self.leader_epochs.truncate_from_end(offset)
         self.snapshots.remove_after(offset)
@@ -189,6 +192,7 @@ class Log(LogAppends):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the next record gets `offset`."""
         self._require_quiet()
+        self.end_swap()
         self._forget_pending()
         self.ensure_directory()
         old, self.segments = self.segments, []
@@ -208,6 +212,9 @@ class Log(LogAppends):
         self.start_offset = min(self.start_offset, offset)
         self.durable_offset = min(self.durable_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
+        self.journaled_from = min(self.journaled_from, offset)
+        self.clean_offset = min(self.clean_offset, offset)
+        self.cuts += 1
         self._active.roll_position = -1
         self._snapshot_position = 0
         self._known_positions = {}
@@ -229,6 +236,9 @@ class Log(LogAppends):
         )
         if not doomed:
             return []
+        if self.swap is not None:
+            self.end_swap()
+            return self.delete_old_segments(now_ms, high_watermark)
         if len(doomed) == len(self.segments):
             self.roll(now_ms)
         self._active.writable_file()
@@ -251,6 +261,20 @@ class Log(LogAppends):
             paths=segment.mark_deleted(),
             disk=self.disk,
         )
+
+    # Compaction
+
+    def replace_segments(self, old: list[Segment], new: list[Segment]) -> None:
+        """The `new` ones hold what is left of the `old` ones, which are the first of the log."""
+        invariant(self.segments[: len(old)] == old and self._active not in old, f"{self.partition} has changed")
+        self.segments[: len(old)] = new
+        bases = {segment.base_offset for segment in new}
+        self.snapshots.remove([segment.base_offset for segment in old if segment.base_offset not in bases])
+
+    def end_swap(self) -> None:
+        """Before the log is cut: compacted segments are in it, or forgotten."""
+        if self.swap is not None:
+            self.swap.hurry()
 
     # Syncing, reloading, closing
 
@@ -304,6 +328,9 @@ class Log(LogAppends):
     def reload(self, durable: int) -> None:
         """After a failed write: forget what is not durable, and take from the files what is."""
         self._in_flight = 0
+        if self.swap is not None:
+            self.swap.drop()  # what it has done is found in the directory
+        self.cuts += 1
         recovery_point = min(self.recovery_point, durable)
         for segment in self.segments:
             segment.close()

@@ -36,6 +36,7 @@ from ottla.storage.append import (
     wrong_crc,
 )
 from ottla.storage.log_state import LogState
+from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.pending import PendingWrite, Run
 from ottla.storage.replay import note_abort, replay_batch
 from ottla.storage.segment import Segment
@@ -185,7 +186,9 @@ class LogAppends(LogState):
             or max_timestamp_ms > segment.roll_timestamp_ms
             or last_offset > segment.roll_offset
         ):
-            segment = self._segment_for(size, max_timestamp_ms, base_offset, last_offset, now_ms)
+            # Compaction on the leader may have left a gap before the batch: it must not become one between segments.
+            first_offset = self.end_offset if last_offset - self.end_offset <= RELATIVE_OFFSET_MAX else base_offset
+            segment = self._segment_for(size, max_timestamp_ms, first_offset, last_offset, now_ms)
             position = segment.position
         if leader_epoch != self._last_epoch:
             self._assign_epoch(leader_epoch, base_offset)

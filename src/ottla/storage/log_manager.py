@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.config import Durability, LogConfig
 from ottla.errors import BrokerError, CorruptLogError, DiskFailedError, ErrorCode, invariant
-from ottla.storage import checkpoints
+from ottla.storage import checkpoints, compaction_plan
 from ottla.storage.checkpoint import Job, PrepareFile, SyncJournal, begin_checkpoint
 from ottla.storage.checkpoints import NOTHING_KNOWN, CleanShutdown, KnownOffsets, LogOffsets
+from ottla.storage.clean_offsets import CleanOffsets
 from ottla.storage.directories import (
     DELETE_SUFFIX,
     STRAY_SUFFIX,
@@ -39,15 +40,17 @@ from ottla.storage.journal_format import Kind
 from ottla.storage.journal_reader import JournalReader
 from ottla.storage.log import Log
 from ottla.storage.pending import DirectorySync, sync_many
-from ottla.storage.recovery import History, LogRecovery, RecoveryReport, read_histories
+from ottla.storage.recovery import History, LogRecovery, RecoveryReport, read_histories, write_again
 from ottla.storage.removals import Removals
 from ottla.types import METADATA_TOPIC_ID, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from ottla.config import BrokerConfig
     from ottla.ports import Clock, Disk, Random
+    from ottla.storage.compaction_plan import Plan
+    from ottla.storage.compaction_swap import Swap
     from ottla.storage.pending import Syncable
     from ottla.types import TopicId
 
@@ -76,6 +79,7 @@ class LogManager:
         """Deleted, and a commit that is under way still writes to them."""
         self.report = RecoveryReport()
         self._known = self._read_offsets()
+        self._clean_offsets = self._read_clean_offsets()
         shutdown = checkpoints.take_clean_shutdown(disk)
         self._unchecked = set(shutdown.unchecked if shutdown else find_logs(disk))
         """Directories of logs that were not closed before the last stop, and not opened since."""
@@ -98,6 +102,13 @@ class LogManager:
         except CorruptLogError as error:
             self.report.problems.append(f"{error}; it is made anew.")
             return KnownOffsets()
+
+    def _read_clean_offsets(self) -> CleanOffsets:
+        try:
+            return CleanOffsets.read(self._disk)
+        except CorruptLogError as error:
+            self.report.problems.append(f"{error}; no log counts as compacted.")
+            return CleanOffsets()
 
     # Starting
 
@@ -151,6 +162,8 @@ class LogManager:
             start_offset=min(start_offset, history.low),
             now_ms=self._clock.now_ms(),
         )
+        # Records that come from the journal again were never compacted, whatever is said of those that they replace.
+        log.clean_offset = min(self._clean_offsets.of(partition), history.low)
         try:
             LogRecovery(log, history, self._reader, self.report).run(start_offset)
         except OSError as error:
@@ -166,6 +179,8 @@ class LogManager:
         for target in self._checkpoint_files(self._logs.values()):
             target.sync()
         self._write_empty_block()
+        for log in self._logs.values():
+            log.journaled_from = log.end_offset
         reader.close()
 
     def _sync_logs(self) -> None:
@@ -218,8 +233,11 @@ class LogManager:
             start_offset=known.start_offset,
             now_ms=self._clock.now_ms(),
         )
+        log.clean_offset = min(self._clean_offsets.of(partition), log.end_offset)
         if log.end_offset > log.recovery_point:
-            log.sync()  # what follows it in the journal must find it there after the next crash
+            # What follows it in the journal must find it there after the next crash.
+            write_again(log, log.recovery_point)
+            log.sync()
         for problem in log.report.problems:
             log_lines.warning("%s", problem)
         self._opened(log)
@@ -255,6 +273,9 @@ class LogManager:
     def delete(self, partition: TopicPartition, topic_id: TopicId) -> None:
         """The partition is gone: free its name now, and its room on the disk later."""
         log = self._logs.pop(partition, None)
+        if log is not None and log.swap is not None:
+            log.swap.drop()
+        self._clean_offsets.note(partition, 0)
         self._known.forget(topic_id, partition.partition)
         self._unchecked.discard(str(partition))
         self.group_commit.remove(topic_id, partition.partition, log)
@@ -344,6 +365,28 @@ class LogManager:
                 segment.close()
         return deleted
 
+    def compaction(self, high_watermark: Callable[[Log], int], leave: Collection[TopicPartition]) -> Plan | None:
+        """What to compact next, of the logs that are open, if it pays. Not those to `leave`."""
+        best: Plan | None = None
+        now_ms = self._clock.now_ms()
+        for log in self._logs.values():
+            if not log.config.compacts or log.partition in leave or log.swap is not None:
+                continue
+            found = compaction_plan.plan(log, high_watermark=high_watermark(log), now_ms=now_ms)
+            if found is not None and found.pays and (best is None or found.urgency > best.urgency):
+                best = found
+        return best
+
+    def has(self, log: Log) -> bool:
+        """Whether this log is still one of the node's."""
+        return self._logs.get(log.partition) is log
+
+    def compacted(self, swap: Swap, log: Log) -> list[Syncable]:
+        """Compacted segments are in place, for good. Returns what says so."""
+        self.removals.add_segments(swap.deleted, self._clock.monotonic_ms() + log.config.file_delete_delay_ms)
+        self._note_offsets(log)
+        return self._clean_offsets.files(self._disk)
+
     # In the background
 
     def next_job(self) -> Job | None:
@@ -387,12 +430,17 @@ class LogManager:
         """What recovery must know of these logs once the journal says nothing of them any more."""
         for log in logs:
             self._note_offsets(log)
-        return [DirectorySync(self._disk, ""), self._known.file(self._disk)]
+        return [
+            DirectorySync(self._disk, ""),
+            *self._clean_offsets.files(self._disk),
+            self._known.file(self._disk),
+        ]
 
     def _note_offsets(self, log: Log) -> None:
         if self._logs.get(log.partition) is log:
             offsets = LogOffsets(log.recovery_point, log.start_offset)
             self._known.note(log.topic_id, log.partition.partition, offsets)
+            self._clean_offsets.note(log.partition, log.clean_offset)
 
     # Looking and stopping
 

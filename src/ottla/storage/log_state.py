@@ -22,6 +22,7 @@ from ottla.types import topic_id_text
 if TYPE_CHECKING:
     from ottla.config import LogConfig
     from ottla.ports import Disk, File
+    from ottla.storage.compaction_swap import Swap
     from ottla.storage.leader_epochs import LeaderEpochs
     from ottla.storage.loading import Loaded, LoadReport
     from ottla.storage.pending import Syncable
@@ -53,10 +54,13 @@ class LogState:
         "_new_metadata",
         "_producers",
         "_snapshot_position",
+        "clean_offset",
+        "cuts",
         "directory",
         "disk",
         "durable_offset",
         "end_offset",
+        "journaled_from",
         "partition",
         "pending",
         "pending_bytes",
@@ -65,6 +69,7 @@ class LogState:
         "segments",
         "snapshots",
         "start_offset",
+        "swap",
         "topic_id",
         "verifies_transactions",
         "written_offset",
@@ -87,6 +92,12 @@ class LogState:
         self.topic_id = topic_id
         self.verifies_transactions = False
         """Whether a client's batch may begin a transaction only if the coordinator was asked about it (KIP-890)."""
+        self.clean_offset = 0
+        """Below it compaction has left no key twice."""
+        self.cuts = 0
+        """How often the log was cut or loaded anew: what was decided about its segments before is void."""
+        self.swap: Swap | None = None
+        """Compacted segments that are about to take the place of others."""
         self._clock_ms = now_ms
         self._in_flight = 0
         self._names_unsynced = False
@@ -110,6 +121,8 @@ class LogState:
         self.start_offset = loaded.start_offset
         self.end_offset = self.written_offset = loaded.end_offset
         self.recovery_point = self.durable_offset = loaded.recovery_point
+        self.journaled_from = loaded.end_offset
+        """The journal says nothing of what is below."""
         self._forget_pending()
         if loaded.epochs is not None:
             self._use_epochs(loaded.epochs)

@@ -12,8 +12,12 @@ DELETED = ".deleted"
 """Added to the files of a removed segment. Whoever finds one at start-up may throw it away."""
 TEMPORARY = ".tmp"
 """Added while a file that replaces another is being written."""
-LEFTOVERS = (DELETED, TEMPORARY, ".cleaned", ".swap")
-"""Endings of files that an interrupted operation left behind. The last two are those of Kafka's log cleaner."""
+CLEANED = ".cleaned"
+"""Added to the files that a compaction writes."""
+SWAP = ".swap"
+"""Added to them when they are whole, and about to take the place of others."""
+LEFTOVERS = (DELETED, TEMPORARY, CLEANED, SWAP)
+"""Endings of files that an interrupted operation left behind."""
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"

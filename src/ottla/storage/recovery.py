@@ -157,7 +157,8 @@ class LogRecovery:
             self._replay(entry, upto)
         log.write_pending()
         self._cut_surplus()
-        self._write_again()
+        if history.appends:
+            write_again(log, history.appends[0][0].offset)
         if start_offset > log.end_offset:
             log.truncate_fully_and_start_at(start_offset)
         else:
@@ -175,7 +176,7 @@ class LogRecovery:
         if log.end_offset > entry.offset:
             log.write_pending()
             log.truncate_to(entry.offset)
-        if log.end_offset < entry.offset:
+        if log.end_offset < entry.offset and (self._end is None or self._reader.hides_entries):
             self._report.problems.append(
                 f"{log.partition}: offsets {log.end_offset} to {entry.offset - 1} are lost: they were in a part of the"
                 " journal that is damaged."
@@ -187,23 +188,6 @@ class LogRecovery:
         if log.pending_bytes > _WRITE_BYTES:
             log.write_pending()
 
-    def _write_again(self) -> None:
-        """Write what the segments hold of the journal's records once more, byte for byte.
-
-        They may show what is not on the disk: after a sync that failed Linux takes the pages for clean, and no later
-        sync writes them. If the process was started again without the machine, only bytes that are written anew are
-        sure to be covered by the sync that makes the journal void.
-        """
-        if not self._history.appends:
-            return
-        log, low = self._log, self._history.appends[0][0].offset
-        following = [*(segment.base_offset for segment in log.segments[1:]), _NO_CUT]
-        for segment, next_offset in zip(log.segments, following, strict=True):
-            if next_offset > low and segment.size_bytes:
-                start = segment.locate(low, segment.written) if low > segment.base_offset else 0
-                if start is not None:
-                    _rewrite(segment, start)
-
     def _cut_surplus(self) -> None:
         log = self._log
         if self._end is None or self._reader.hides_entries or log.end_offset <= self._end:
@@ -211,6 +195,21 @@ class LogRecovery:
         before = log.size_bytes
         log.truncate_to(self._end)
         self._report.bytes_cut += before - log.size_bytes
+
+
+def write_again(log: Log, from_offset: int) -> None:
+    """Write what the segments hold from an offset on once more, byte for byte, before it is synced.
+
+    They may show what is not on the disk: after a sync that failed Linux takes the pages for clean, and no later sync
+    writes them. If the process was started again without the machine, only bytes that are written anew are sure to be
+    covered by the sync that the journal then relies on.
+    """
+    following = [*(segment.base_offset for segment in log.segments[1:]), _NO_CUT]
+    for segment, next_offset in zip(log.segments, following, strict=True):
+        if next_offset > from_offset and segment.size_bytes:
+            start = segment.locate(from_offset, segment.written) if from_offset > segment.base_offset else 0
+            if start is not None:
+                _rewrite(segment, start)
 
 
 def _rewrite(segment: Segment, position: int) -> None:

@@ -8,9 +8,10 @@ deletes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from ottla.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,9 +25,10 @@ class Reason(StrEnum):
     START_OFFSET = "the log starts after it"
     SIZE = "the log is larger than retention.bytes"
     AGE = "its records are older than retention.ms"
+    COMPACTED = "what it held is in a compacted segment"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DeletedSegment:
     """A segment that is out of the log, with its files renamed so that no start-up takes them for data."""
 

@@ -50,8 +50,23 @@ def largest(segments: Sequence[Segment], start_offset: int, upto_offset: int) ->
     if holder is None:
         return None
     for batch in _batches(holder, best.offset, upto_offset):
-        return next((found for found in _records(batch) if found.timestamp_ms == best.timestamp_ms), None)
-    return None
+        for found in _records(batch):
+            if found.timestamp_ms == best.timestamp_ms:
+                return found
+        break
+    return _largest_of_all(segments, start_offset, upto_offset)
+
+
+def _largest_of_all(segments: Sequence[Segment], start_offset: int, upto_offset: int) -> Found | None:
+    """Where compaction has emptied the batch that had the largest timestamp: look at every batch that has records."""
+    best: Found | None = None
+    for segment in segments:
+        for batch in _batches(segment, start_offset, upto_offset):
+            if best is None or _max_timestamp_ms(batch) > best.timestamp_ms:
+                for found in _records(batch):
+                    if found.offset >= start_offset and (best is None or found.timestamp_ms > best.timestamp_ms):
+                        best = found
+    return best
 
 
 def _largest_visible(segment: Segment, start_offset: int, upto_offset: int) -> TimeEntry:

@@ -50,6 +50,7 @@ class Segment:
         "_txns",
         "base_offset",
         "created_ms",
+        "ending",
         "first_timestamp_ms",
         "has_index_backlog",
         "index_position",
@@ -74,6 +75,8 @@ class Segment:
         self._times: TimeIndex | None = None
         self._txns: TxnIndex | None = None
         self.base_offset = base_offset
+        self.ending = ""
+        """Added to the names of its files, while a compacted segment is about to replace it."""
         self.created_ms = created_ms
         self.position = self.taken = self.written = size_bytes
         self.preallocate_bytes = 0
@@ -95,7 +98,7 @@ class Segment:
         return cls(disk, directory, base_offset, created_ms=created_ms, size_bytes=UNKNOWN)
 
     def path(self, suffix: str) -> str:
-        return f"{self._directory}/{names.file_name(self.base_offset, suffix)}"
+        return f"{self._directory}/{names.file_name(self.base_offset, suffix)}{self.ending}"
 
     # What is loaded when it is asked for
 
@@ -139,6 +142,17 @@ class Segment:
         largest_ms = self.largest_timestamp.timestamp_ms
         return largest_ms if largest_ms >= 0 else self.created_ms
 
+    @property
+    def oldest_timestamp_ms(self) -> int:
+        """About that of its first record."""
+        self._load_first_timestamp()
+        return self.first_timestamp_ms if self.first_timestamp_ms >= 0 else self.created_ms
+
+    def _load_first_timestamp(self) -> None:
+        if self.size_bytes and self.first_timestamp_ms == UNKNOWN:
+            header = self.file().pread(RECORDS_AT, 0)
+            self.first_timestamp_ms = _MAX_TIMESTAMP.unpack_from(header, MAX_TIMESTAMP_AT)[0]
+
     def file(self) -> File:
         if self._file is None:
             self._file = self._disk.open(self.path(names.LOG))
@@ -159,12 +173,12 @@ class Segment:
     def prepare_appends(self, config: LogConfig, jitter_ms: int) -> None:
         """Work out at which position, time and offset an append must look closer, so that most need not."""
         size = self.size_bytes
-        if size and self.first_timestamp_ms == UNKNOWN:
-            header = self.file().pread(RECORDS_AT, 0)
-            self.first_timestamp_ms = _MAX_TIMESTAMP.unpack_from(header, MAX_TIMESTAMP_AT)[0]
+        self._load_first_timestamp()
         self.largest_ms, self.largest_offset = self.largest_timestamp
         self.preallocate_bytes = config.segment_bytes if config.preallocate else 0
         self.roll_after_ms = config.segment_ms - jitter_ms
+        if config.compacts:  # only closed segments are compacted
+            self.roll_after_ms = min(self.roll_after_ms, config.max_compaction_lag_ms)
         self.roll_position = -1 if self.indexes_are_full(config) else config.segment_bytes
         self.roll_offset = self.base_offset + RELATIVE_OFFSET_MAX
         last = self.offsets.last() if size else None
@@ -286,6 +300,15 @@ class Segment:
                 base_offset, _, delta = _WALK.unpack_from(batch)
                 largest = TimeEntry(timestamp_ms, base_offset + delta)
         return largest
+
+    def end_offset(self) -> int:
+        """Where the last batch that is in the file ends."""
+        last = self.offsets.last()
+        end_offset = self.base_offset
+        for batch in self.scan(last.position if last else 0):
+            base_offset, _, delta = _WALK.unpack_from(batch)
+            end_offset = base_offset + delta + 1
+        return int(end_offset)
 
     def flush_indexes(self) -> None:
         """Write the index entries that have gathered."""

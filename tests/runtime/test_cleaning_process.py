@@ -1,0 +1,82 @@
+"""Compaction in a process of its own, on a real disk."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.config import CleanerConfig, LogConfig
+from ottla.errors import CorruptBatchError, StorageError
+from ottla.runtime.cleaning_process import CleaningProcess, Pace
+from ottla.runtime.disk import OsDisk
+from ottla.storage.compaction_plan import Plan, task_of
+from ottla.storage.compaction_swap import Swap
+from ottla.storage.log import Log
+from ottla.storage.verify import verify_log_directory
+from tests.storage.batches import DIRECTORY, NOW_MS, PARTITION, TOPIC_ID, append
+from tests.storage.compacting import COMPACTED, keyed, pairs_of, planned, put_in_place
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Log]:
+    disk = OsDisk(str(tmp_path))
+    config = LogConfig(cleanup_policy=COMPACTED, segment_bytes=10_000)
+    log = Log.open(disk, DIRECTORY, PARTITION, TOPIC_ID, config, clean=True, now_ms=NOW_MS)
+    for number in range(300):
+        append(log, keyed((b"k%d" % (number % 3), b"%03d" % number)))
+    log.roll(NOW_MS)
+    yield log
+    disk.close()
+
+
+def plan_of(log: Log) -> Plan:
+    found = planned(log)
+    assert found is not None
+    return found
+
+
+def test_what_the_process_writes_takes_the_place_of_the_log(log: Log, tmp_path: Path) -> None:
+    found = plan_of(log)
+
+    done = CleaningProcess(str(tmp_path)).compact(task_of(found, CleanerConfig(), now_ms=NOW_MS))
+    put_in_place(Swap(found, done))
+
+    assert pairs_of(log) == [(number, b"k%d" % (number % 3), b"%03d" % number) for number in (297, 298, 299)]
+    log.close()
+    assert verify_log_directory(log.disk, DIRECTORY).problems == ()
+
+
+def test_damage_is_told_from_other_trouble(log: Log, tmp_path: Path) -> None:
+    task = task_of(plan_of(log), CleanerConfig(), now_ms=NOW_MS)
+    log.segments[0].file().pwritev([b"\xff"], 65)
+
+    with pytest.raises(CorruptBatchError, match="checksum"):
+        CleaningProcess(str(tmp_path)).compact(task)
+    with pytest.raises(StorageError, match="No such file"):
+        CleaningProcess(str(tmp_path / "elsewhere")).compact(task)
+
+
+def test_it_ends_soon_when_it_is_cancelled(log: Log, tmp_path: Path) -> None:
+    task = task_of(plan_of(log), CleanerConfig(io_max_bytes_per_second=1024.0), now_ms=NOW_MS)
+    process = CleaningProcess(str(tmp_path))
+    threading.Timer(0.2, process.cancel).start()
+    began = time.monotonic()
+
+    with pytest.raises(StorageError, match="ended with -9"):
+        process.compact(task)
+
+    assert time.monotonic() - began < 10
+
+
+def test_the_pace_is_kept() -> None:
+    checks: list[None] = []
+    pace = Pace(1_000_000, lambda: checks.append(None))
+    began = time.monotonic()
+
+    for _ in range(4):
+        pace(25_000)
+
+    assert time.monotonic() - began >= 0.1
+    assert len(checks) == 4
