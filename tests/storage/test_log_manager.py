@@ -345,3 +345,31 @@ def test_offsets_after_recovery_are_those_of_the_log() -> None:
     commit(start(disk), count=3)
 
     assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2]
+
+
+def test_what_a_failed_start_could_not_sync_is_written_again_by_the_next() -> None:
+    """A crash left a batch in a segment that no journal knows of. Its sync fails; the process is started again, and the
+    page cache shows the batch as if all were well.
+    """
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A)
+    checkpoint(manager)
+    commit(manager, B)  # from here on the journal says nothing of the other log
+    append(manager, A)
+    started = manager.group_commit.begin()
+    assert started is not None
+    for _, write in started.shares:
+        write.run()
+    manager = start(disk)
+    disk.faults.append(Fault(operation=Operation.SYNC, path_contains="a-0/", times=1))
+    with pytest.raises(BrokerError):
+        log_of(manager, A)
+
+    manager = start(disk)
+    end_offset = log_of(manager, A).end_offset
+    commit(manager, A)
+    manager = start(disk.crash(NOTHING_UNSYNCED))
+
+    assert end_offset == 2
+    assert offsets(log_of(manager, A)) == [0, 1, 2]
