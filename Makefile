@@ -16,7 +16,7 @@ help:  ## list the targets
 $(BIN)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
 	touch $@
 
 install: $(BIN)/.installed  ## make .venv with ottla and everything it needs

@@ -1,0 +1,43 @@
+"""Ottla and Kafka topics in Spark: `spark.read.format("ottla")` and its three siblings.
+
+Spark finds this module by its name (`pyspark_…`) and uses its `DefaultSource`: nothing has to be registered and no jar
+be there. It is a client of the wire protocol and nothing else, and works with every cluster that speaks it. Here lives
+what runs inside Spark's Python processes; the node is in `ottla`, of which only `protocol` and `errors` are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from pyspark_ottla.options import Options, SourceOptions
+
+if TYPE_CHECKING:
+    from pyspark_ottla.source import BatchReader, StreamReader
+
+__all__ = ["DefaultSource"]
+
+
+class DefaultSource(DataSource):
+    """What `format("ottla")` is. The parts are imported when they are needed: most processes need only one."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> str:
+        from pyspark_ottla.source import SCHEMA, SCHEMA_WITH_HEADERS
+
+        return SCHEMA_WITH_HEADERS if Options(self.options).flag("includeHeaders", False) else SCHEMA
+
+    def reader(self, schema: StructType) -> BatchReader:
+        from pyspark_ottla.source import BatchReader
+
+        return BatchReader(SourceOptions.parse(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        from pyspark_ottla.source import StreamReader
+
+        return StreamReader(SourceOptions.parse(self.options, streaming=True))
