@@ -26,6 +26,7 @@ COMMANDS = {
     "quota": "Limits of bytes per second for clients.",
     "txn": "Transactions that are open, and those that hang.",
     "cluster": "Nodes, quorum and balance of a cluster.",
+    "gateway": "Serve the HTTP API for any Kafka cluster.",
     "log": "Read and check the files of a data directory.",
     "bench": "Measure throughput and latency of a running node.",
     "completion": "Print the script that completes commands in a shell.",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ottla.config.http import HttpConfig
+from ottla.http.admin import Admin
 from ottla.http.cluster import Cluster
 from ottla.http.consume import Consuming, Slice
 from ottla.http.errors import bad_request
@@ -45,6 +46,7 @@ class Api:
             wait_ms_max=config.wait_ms_max,
         )
         self.topics = Topics(self.cluster, self.consuming)
+        self.admin = Admin(self.cluster, self.topics)
         self.tails = Tails(self.consuming, config.streams_max)
         self.groups = Groups(self.cluster, self.consuming, clock)
         self._surroundings = surroundings

@@ -157,6 +157,7 @@ class Cluster:
         while True:
             try:
                 coordinator = await self.coordinator_of(group)
+                await self.ways.meet(coordinator)
                 return await self.take(request, take, node_id=coordinator, timeout_ms=deadline.left_ms, channel=channel)
             except BrokerError as error:
                 if error.code not in MOVED | CUT_OFF or deadline.left_ms <= RETRY_MS:
@@ -177,6 +178,8 @@ class Cluster:
     async def everywhere(self, request: Request, nodes: Iterable[int]) -> dict[int, Any]:
         """The answers of those that gave one."""
         wanted = list(nodes)
+        for node_id in wanted:
+            await self.ways.meet(node_id)
         answers = await asyncio.gather(
             *(self.ask(request, node_id=node_id) for node_id in wanted), return_exceptions=True
         )

@@ -7,11 +7,10 @@ partitions are for as many as the settings allow, in the order of their names; s
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ottla.http.process_metrics import LoopDelay, http_metrics, process_metrics
 from ottla.metadata.image import NO_LEADER
 from ottla.observability.metrics import Text
 
@@ -23,49 +22,24 @@ if TYPE_CHECKING:
     from ottla.runtime.node import Node
 
 TURN_PARTITIONS = 200
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-DELAY_EVERY_S = 0.5
-
-
-class LoopDelay:
-    """How late the event loop is: what a timer is off by."""
-
-    def __init__(self) -> None:
-        self.last_s = self.most_s = 0.0
-        self._due = 0.0
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due = loop.time() + DELAY_EVERY_S
-        loop.call_at(self._due, self._measure, loop)
-
-    def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.last_s = max(0.0, loop.time() - self._due)
-        self.most_s = max(self.most_s, self.last_s)
-        self.start(loop)
-
-    def take_most_s(self) -> float:
-        """The most since this was last asked for."""
-        most, self.most_s = self.most_s, 0.0
-        return most
 
 
 class NodeMetrics:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._delay = LoopDelay()
-        self._api: Api | None = None
-        self._edge: Edge | None = None
+        self._attached: tuple[Api, Edge] | None = None
 
     def attach(self, api: Api, edge: Edge) -> None:
-        self._api = api
-        self._edge = edge
+        self._attached = (api, edge)
         self._delay.start(asyncio.get_running_loop())
 
     async def collect(self) -> list[str]:
         text = Text()
         self._traffic(text)
-        self._process(text)
-        self._http(text)
+        process_metrics(text, self._delay)
+        if self._attached is not None:
+            http_metrics(text, *self._attached)
         await asyncio.sleep(0)
         await self._partitions(text)
         return text.lines
@@ -86,27 +60,6 @@ class NodeMetrics:
         )
         text.gauge("ottla_unsent_bytes", "Answers that slow clients have not taken yet.", server.unsent_bytes)
         text.counter("ottla_protocol_errors_total", "Connections closed for what they sent.", server.protocol_errors)
-
-    def _process(self, text: Text) -> None:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        text.counter("ottla_process_cpu_seconds_total", "CPU time of the process.", used.ru_utime + used.ru_stime)
-        text.gauge("ottla_process_resident_bytes", "Memory of the process.", _resident_bytes())
-        text.gauge("ottla_event_loop_delay_seconds", "How late a timer was, last.", self._delay.last_s)
-        text.gauge(
-            "ottla_event_loop_delay_max_seconds", "How late at most since the last scrape.", self._delay.take_most_s()
-        )
-
-    def _http(self, text: Text) -> None:
-        if self._edge is None or self._api is None:
-            return
-        text.counters(
-            "ottla_http_requests_total",
-            "HTTP requests answered.",
-            (({"status": status}, number) for status, number in sorted(self._edge.served.items())),
-        )
-        text.gauge("ottla_http_requests_under_way", "HTTP requests not answered yet.", self._edge.requests)
-        text.counter("ottla_http_messages_in_total", "Messages written by HTTP.", self._api.producing.messages)
-        text.counter("ottla_http_messages_out_total", "Messages read by HTTP.", self._api.consuming.messages)
 
     # Partitions
 
@@ -176,8 +129,3 @@ def _start_offset(readable: Readable) -> int:
 
 def _size_bytes(readable: Readable) -> int:
     return readable.log.size_bytes
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as figures:
-        return int(figures.read().split()[1]) * PAGE_BYTES

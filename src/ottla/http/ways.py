@@ -42,6 +42,9 @@ class Ways(Protocol):
     def leader(self, topic: str, partition: int) -> int | None:
         """A node id; NO_LEADER if there is none now, None if the partition is not known here (yet)."""
 
+    async def meet(self, node_id: int) -> None:
+        """Find out where a broker is, if that is not known."""
+
     async def refresh(self, topic: str) -> None:
         """Find out about a topic that is not known, or whose leader was not where it should be."""
 
@@ -71,6 +74,9 @@ class NodeWays:
     def leader(self, topic: str, partition: int) -> int | None:
         known = self._node.image.partition(topic, partition)
         return None if known is None else known.leader
+
+    async def meet(self, node_id: int) -> None:
+        """The image says it."""
 
     async def refresh(self, topic: str) -> None:
         """The image comes by itself."""

@@ -1,0 +1,40 @@
+"""`ottla gateway`: the HTTP API in front of any Kafka cluster."""
+
+import click
+
+from ottla.cli.connection import addresses
+from ottla.cli.options import BOOTSTRAP_DEFAULT
+from ottla.config import HttpConfig
+from ottla.config.http import HTTP_PORT_DEFAULT
+from ottla.observability.logs import configure_logging
+
+
+@click.command
+@click.option(
+    "--bootstrap",
+    metavar="HOST:PORT,…",
+    default=BOOTSTRAP_DEFAULT,
+    show_default=True,
+    envvar="OTTLA_BOOTSTRAP",
+    help="Brokers of the cluster.",
+)
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65_535),
+    default=HTTP_PORT_DEFAULT,
+    show_default=True,
+    envvar="OTTLA_HTTP_PORT",
+    help="Where to serve; 0 takes a free port.",
+)
+@click.option("--address", metavar="HOST", help="Where to listen (127.0.0.1); 0.0.0.0 for every interface.")
+@click.option("--log-level", metavar="LEVEL", default="info", help="debug, info, warning or error.")
+def command(bootstrap: str, http_port: int, address: str | None, log_level: str) -> None:
+    """Serve the HTTP API for a cluster that runs elsewhere: Ottla's, or Apache Kafka's from version 3.0 on.
+
+    SIGTERM or Ctrl-C stops it.
+    """
+    places = addresses(bootstrap)
+    configure_logging(level=log_level, log_format="text")
+    from ottla.http.gateway import run  # only now: what is wrong is told before anything is loaded
+
+    run(places, HttpConfig(address=address), http_port)
