@@ -1,4 +1,7 @@
-"""A chain of topics through a transactional copier, while brokers and copiers are killed: every record arrives once."""
+"""A chain of topics through a transactional program, while brokers and programs are killed: every record arrives once.
+
+The program is one on librdkafka alone, and one on `ottla.stream`.
+"""
 
 import itertools
 import os
@@ -10,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -26,9 +30,9 @@ PARTITIONS = 4
 class Copier:
     """A process that copies, over any number of kills."""
 
-    def __init__(self, directory: Path, bootstrap: str) -> None:
+    def __init__(self, directory: Path, module: str, bootstrap: str) -> None:
         self._log = directory / "copier.log"
-        self._command = [sys.executable, "-m", "tests.cluster.copier", bootstrap, "in", "out", "the-copier"]
+        self._command = [sys.executable, "-m", module, bootstrap, "in", "out", "the-copier"]
         self.start()
 
     def start(self) -> None:
@@ -49,15 +53,16 @@ class Copier:
 
 
 @contextmanager
-def copier(directory: Path, bootstrap: str) -> Iterator[Copier]:
-    running = Copier(directory, bootstrap)
+def copier(directory: Path, module: str, bootstrap: str) -> Iterator[Copier]:
+    running = Copier(directory, module, bootstrap)
     try:
         yield running
     finally:
         running.kill()
 
 
-def test_every_record_arrives_once_while_brokers_and_copiers_are_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["tests.cluster.copier", "tests.cluster.streamer"])
+def test_every_record_arrives_once_while_brokers_and_copiers_are_killed(tmp_path: Path, module: str) -> None:
     with ClusterProcesses(tmp_path, 3) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         settings = {"min.insync.replicas": "2"}
@@ -67,7 +72,7 @@ def test_every_record_arrives_once_while_brokers_and_copiers_are_killed(tmp_path
         values = [b"%d" % number for number in range(RECORDS)]
         source = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
         victims = itertools.cycle(cluster.nodes)
-        with copier(tmp_path, cluster.bootstrap) as copies:
+        with copier(tmp_path, module, cluster.bootstrap) as copies:
             for number in range(KILLS):
                 for value in values[number * RECORDS // KILLS : (number + 1) * RECORDS // KILLS]:
                     source.produce("in", value, key=value)

@@ -254,16 +254,15 @@ class Consumer:
 
     def rewind(self, messages: Iterable[Message]) -> None:
         """Hand these out again, and what came after them: to be called after the transaction that they were read for
-        was aborted. Those of partitions that others read now are left to them."""
+        was aborted. Those that others have, or have done, are left to them."""
         first: dict[TopicPartition, int] = {}
         for message in messages:
             at = message.topic_partition
             first[at] = min(message.offset, first.get(at, message.offset))
         self._handed_out = ()
-        mine = self.assignment()
-        for at, offset in first.items():
-            if at in mine:
-                self.seek(at, offset)
+        # A partition that was lost and came back is no longer at our messages, but where others have brought it.
+        for at, done in self.committed(self.assignment() & first.keys()).items():
+            self.seek(at, max(first[at], done or 0))
 
     def committed(self, partitions: Iterable[Partition] | None = None) -> dict[TopicPartition, int | None]:
         """The group's offsets, of all assigned partitions or of these; None where it has none."""
