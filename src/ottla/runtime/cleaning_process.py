@@ -41,7 +41,7 @@ class CleaningProcess:
 
     def compact(self, task: Task) -> Done:
         """In a thread, which waits. CorruptBatchError if a batch is damaged, StorageError if it could not be done."""
-        command = [sys.executable, "-m", "ottla.runtime.cleaning_process", self._root]
+        command = [sys.executable, "-P", "-m", "ottla.runtime.cleaning_process", self._root]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
