@@ -25,6 +25,7 @@ COMMANDS = {
     "config": "Settings of topics and brokers.",
     "quota": "Limits of bytes per second for clients.",
     "txn": "Transactions that are open, and those that hang.",
+    "dlq": "Dead letters: records that a stream could not process.",
     "cluster": "Nodes, quorum and balance of a cluster.",
     "gateway": "Serve the HTTP API for any Kafka cluster.",
     "log": "Read and check the files of a data directory.",
