@@ -28,7 +28,10 @@ def test_a_decision_is_one_batch_with_the_term_as_its_epoch() -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    [Entry(index=9, term=-1, kind=EntryKind.NOOP), Entry(index=9, term=-1, kind=EntryKind.VOTERS, data=VOTERS.encode())],
+    [
+        Entry(index=9, term=-1, kind=EntryKind.NOOP),
+        Entry(index=9, term=-1, kind=EntryKind.VOTERS, data=VOTERS.encode()),
+    ],
 )
 def test_what_the_quorum_says_to_itself_is_a_control_batch(entry: Entry) -> None:
     batch = BatchHeader.parse(batch_of(entry))

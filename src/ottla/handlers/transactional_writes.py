@@ -223,8 +223,8 @@ def _refusal(first: First, codes: Mapping[TopicPartition, ErrorCode], version: i
         return BrokerError(code, f"{first.at} could not be written to in the transaction of {first.producer}")
     producers = first.partition.log.producers
     if version < ADDS_FROM and producers.markers_of(first.producer.producer_id) != first.markers:
-        # What was asked about has ended meanwhile. From version 2 on that would have raised the epoch, as the log knows,
-        # and a marker that comes meanwhile is of the transaction before.
+        # What was asked about has ended meanwhile. From version 2 on that would have raised the epoch, as the log
+        # knows, and a marker that comes meanwhile is of the transaction before.
         return BrokerError(ErrorCode.INVALID_TXN_STATE, "the transaction has ended meanwhile")
     try:
         producers.check_expected(*first.producer, first.sequence)
