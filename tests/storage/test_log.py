@@ -430,6 +430,19 @@ def test_reload_forgets_what_is_not_durable(disk: CrashingDisk) -> None:
     assert contents(log) == [(0, b"a"), (1, b"b")]
 
 
+def test_what_comes_after_a_batch_that_was_taken_back_waits_for_it(disk: CrashingDisk) -> None:
+    """A client that is told that its sequence is out of order sends all again, in a new epoch."""
+    log = open_log(disk)
+    first, second, third = (batch(producer_id=7, epoch=0, sequence=sequence) for sequence in range(3))
+    append(log, first)
+    log.append_as_leader(second, leader_epoch=0, now_ms=NOW_MS)
+    log.reload(1)
+    with pytest.raises(BrokerError) as refused:
+        append(log, third)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [append(log, each) for each in (second, third)] == [1, 2]
+
+
 def test_reload_cuts_what_was_written_and_never_committed(disk: CrashingDisk) -> None:
     log = several_segments(disk)
     log.sync()

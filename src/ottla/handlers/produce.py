@@ -86,7 +86,7 @@ def _append(
             if data.records is None:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
             if acks == ACKS_ALL and not partition.is_safe:
-                raise BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS)
+                raise partition.log.refuse(data.records, ErrorCode.NOT_ENOUGH_REPLICAS)
             base_offset = append(partition, data.records, now_ms=now_ms, origin=Origin.CLIENT)
         except BrokerError as error:
             answers.append(_refused_at(topic, data.index, error, leaders, ctx))

@@ -331,6 +331,7 @@ class Log(LogAppends):
         if self.swap is not None:
             self.swap.drop()  # what it has done is found in the directory
         self.cuts += 1
+        before = self._last_sequences()
         recovery_point = min(self.recovery_point, durable)
         for segment in self.segments:
             segment.close()
@@ -351,9 +352,29 @@ class Log(LogAppends):
                 f"{self.partition}: offsets {self.end_offset} to {durable - 1} can't be read any more"
             )
         self.truncate_to(durable)
+        self._refuse_what_was_taken_back(before)
         if self._has_directory:
             self.disk.sync_directory(self.directory)
         self.durable_offset = self.end_offset
+
+    def _last_sequences(self) -> dict[int, tuple[int, int]]:
+        """Of each producer, its epoch and the last sequence number that was taken."""
+        known = {} if self._producers is None else self._producers.producers
+        return {producer_id: (producer.epoch, producer.last_sequence) for producer_id, producer in known.items()}
+
+    def _refuse_what_was_taken_back(self, before: dict[int, tuple[int, int]]) -> None:
+        if not before:
+            return
+        after = self.producers.producers
+        for producer_id, (epoch, last_sequence) in before.items():
+            producer = after.get(producer_id)
+            if producer is None or producer.epoch != epoch:
+                first = 0
+            elif producer.last_sequence != last_sequence:
+                first = producer.last_sequence + 1
+            else:
+                continue
+            self.refusals.note(producer_id, epoch, first, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def close(self) -> None:
         """Leave everything so that the next `open` is clean."""

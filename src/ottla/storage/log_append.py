@@ -125,6 +125,8 @@ class LogAppends(LogState):
                 is_client = origin is Origin.CLIENT
                 if is_client and (base_sequence < 0 or producer_epoch < 0):
                     raise no_sequence(producer_id, producer_epoch, base_sequence)
+                if is_client and self.refusals:
+                    self.refusals.check(producer_id, producer_epoch, base_sequence, now_ms)
                 transactional = bool(attributes & TRANSACTIONAL_BIT)
                 if transactional and is_client and self.verifies_transactions:
                     self.producers.require_transaction(producer_id, producer_epoch)
@@ -150,6 +152,14 @@ class LogAppends(LogState):
         segment.position = position + size
         self.end_offset = last_offset + 1
         return offset
+
+    def refuse(self, records: Bytes, code: ErrorCode) -> BrokerError:
+        """The error for a batch that is not taken now, and may be sent again."""
+        with suppress(struct.error):
+            fields = _unpack_header(records)
+            if fields[9] >= 0:
+                self.refusals.note(fields[9], fields[10], fields[11], code)
+        return BrokerError(code)
 
     def append_as_follower(self, records: Bytes, *, now_ms: int = 0) -> None:
         """Append batches that a leader has accepted: from its fetch response, or from the journal.

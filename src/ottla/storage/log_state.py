@@ -16,6 +16,7 @@ from ottla.storage import names
 from ottla.storage.append import looks_inside
 from ottla.storage.loading import load_epochs
 from ottla.storage.pending import FileSync, name_syncs
+from ottla.storage.refusals import Refusals
 from ottla.storage.replay import producers_at
 from ottla.types import topic_id_text
 
@@ -65,6 +66,7 @@ class LogState:
         "pending",
         "pending_bytes",
         "recovery_point",
+        "refusals",
         "report",
         "segments",
         "snapshots",
@@ -86,6 +88,8 @@ class LogState:
         loaded: Loaded,
         now_ms: int,
     ) -> None:
+        self.refusals = Refusals()
+        """Of batches that may be sent again."""
         self.disk = disk
         self.directory = directory
         self.partition = partition

@@ -1,0 +1,46 @@
+"""Batches of idempotent producers that were refused for a reason that passes: a full disk, too few replicas in sync.
+
+Such a producer has more batches on their way. When the reason has passed meanwhile, the next one finds a gap before it,
+and to be told that its sequence is out of order makes a client start a new epoch and send everything again that it has
+no answer for, what is stored included: duplicates. So until the refused batch comes again those behind it are refused
+for the same reason, which clients retry in order.
+"""
+
+from ottla.errors import BrokerError, ErrorCode
+
+REMEMBERED_MS = 2 * 60 * 1000
+"""After a batch has first been held back: if the one before it has not come by then, it never will."""
+PRODUCERS_MAX = 1_000
+
+
+class Refusals:
+    """Of one log: by producer, the first batch that was refused."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, tuple[int, int, ErrorCode, int | None]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_producer)
+
+    def note(self, producer_id: int, epoch: int, sequence: int, code: ErrorCode) -> None:
+        known = self._by_producer.get(producer_id)
+        if known is not None and known[0] == epoch and known[1] <= sequence:
+            return
+        if len(self._by_producer) >= PRODUCERS_MAX:
+            del self._by_producer[next(iter(self._by_producer))]
+        self._by_producer[producer_id] = epoch, sequence, code, None
+
+    def check(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
+        """Raises what the producer's earlier batch was refused with, if this one would overtake that."""
+        refused = self._by_producer.get(producer_id)
+        if refused is None:
+            return
+        of_epoch, first, code, until_ms = refused
+        if until_ms is None:
+            until_ms = now_ms + REMEMBERED_MS
+            self._by_producer[producer_id] = of_epoch, first, code, until_ms
+        if epoch == of_epoch and sequence > first and now_ms <= until_ms:
+            raise BrokerError(code, f"a batch of producer {producer_id} before this one was refused: that one first")
+        del self._by_producer[producer_id]
