@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pyspark_ottla.options import Options, SourceOptions
+from pyspark_ottla.options import Options, OptionsError, SourceOptions
 
 if TYPE_CHECKING:
+    from pyspark_ottla.sink import BatchWriter, StreamWriter
     from pyspark_ottla.source import BatchReader, StreamReader
 
 __all__ = ["DefaultSource"]
@@ -41,3 +42,17 @@ class DefaultSource(DataSource):
         from pyspark_ottla.source import StreamReader
 
         return StreamReader(SourceOptions.parse(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        from pyspark_ottla.sink import BatchWriter, SinkOptions
+
+        if overwrite:
+            raise OptionsError("a topic can't be overwritten: use mode append")
+        return BatchWriter(SinkOptions.parse(self.options, schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        from pyspark_ottla.sink import SinkOptions, StreamWriter
+
+        if overwrite:
+            raise OptionsError("a topic can't be overwritten: use output mode append or update")
+        return StreamWriter(SinkOptions.parse(self.options, schema))

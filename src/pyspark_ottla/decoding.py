@@ -18,6 +18,7 @@ import pyarrow as pa
 from ottla.errors import CorruptBatchError
 from ottla.protocol.compression import Compression, decompress
 from ottla.protocol.control import ControlType, control_type
+from ottla.protocol.record import RECORD_BYTES_MIN
 from ottla.protocol.records import (
     RECORDS_AT,
     BatchHeader,
@@ -120,9 +121,11 @@ class Decoder:
                 yield batch
 
     def _content(self, header: BatchHeader) -> Array:
-        raw = header.data[RECORDS_AT:]
+        raw: bytes | memoryview = header.data[RECORDS_AT:]
         if header.compression is not Compression.NONE:
-            return np.frombuffer(decompress(header.compression, raw, BATCH_BYTES_MAX), np.uint8)
+            raw = decompress(header.compression, raw, BATCH_BYTES_MAX)
+        if not 0 <= header.record_count * RECORD_BYTES_MIN <= len(raw):
+            raise _damaged(self._wanted, header)
         return np.frombuffer(raw, np.uint8)
 
     def _arrow(self, chunk: list[_Batch], size_bytes: int) -> Iterator[pa.RecordBatch]:

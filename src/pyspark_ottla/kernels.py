@@ -198,7 +198,6 @@ def _put_blob(out: np.ndarray, at: int, data: np.ndarray, start: int, length: in
 def encode_records(
     rows: np.ndarray,
     bytes_max: int,
-    timestamps_ms: np.ndarray,
     key_ends: np.ndarray,
     key_valid: np.ndarray,
     keys: np.ndarray,
@@ -215,29 +214,28 @@ def encode_records(
 ) -> tuple[int, int]:
     """Write records of `rows` to `out`, until the next would pass `bytes_max`: how many, and how many bytes.
 
-    The first is written in any case if `out` has room for it; none are if it has not. Offsets are 0, 1, 2 …, and
-    timestamps relative to that of the first row.
+    The first is written in any case; `out` must have room for it. Offsets are 0, 1, 2 …, and all have the timestamp
+    of the batch.
     """
     at = 0
     for number in range(len(rows)):
         row = rows[number]
-        timestamp_delta_ms = timestamps_ms[row] - timestamps_ms[rows[0]]
         key_length = key_ends[row + 1] - key_ends[row]
         value_length = value_ends[row + 1] - value_ends[row]
         first_header, end_header = header_ends[row], header_ends[row + 1]
-        length = 1 + _varint_size(timestamp_delta_ms) + _varint_size(number)
+        length = 2 + _varint_size(number)
         length += _blob_size(key_length, key_valid[row]) + _blob_size(value_length, value_valid[row])
         length += _varint_size(end_header - first_header)
         for header in range(first_header, end_header):
             length += _blob_size(name_ends[header + 1] - name_ends[header], 1)
             length += _blob_size(content_ends[header + 1] - content_ends[header], content_valid[header])
         end = at + _varint_size(length) + length
-        if end > len(out) or (end > bytes_max and number > 0):
+        if end > bytes_max and number > 0:
             return number, at
         at = _put_varint(out, at, length)
         out[at] = 0
-        at = _put_varint(out, at + 1, timestamp_delta_ms)
-        at = _put_varint(out, at, number)
+        out[at + 1] = 0
+        at = _put_varint(out, at + 2, number)
         at = _put_blob(out, at, keys, key_ends[row], key_length, key_valid[row])
         at = _put_blob(out, at, values, value_ends[row], value_length, value_valid[row])
         at = _put_varint(out, at, end_header - first_header)

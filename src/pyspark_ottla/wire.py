@@ -88,6 +88,7 @@ class Broker:
             ApiVersionsRequest(client_software_name="ottla-spark", client_software_version="1"), VERSIONS_VERSION
         )
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
 
     def version_of(self, request: type[Request], at_most: int | None = None) -> int:
         """The highest version that both sides know."""
@@ -115,6 +116,8 @@ class Broker:
 
     def receive(self) -> Any:
         """The answer to the oldest request. Record data in it is a view into a buffer that is its own."""
+        if not self._waiting:
+            raise WireError(ErrorCode.NETWORK_EXCEPTION, f"{self.host}:{self.port}: nothing was sent")
         request, version = self._waiting.pop(0)
         frame = self._read(struct.unpack(">i", self._read(4))[0])
         _, at = parse_response_header(frame, response_header_is_flexible(request, version))
