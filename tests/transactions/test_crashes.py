@@ -19,7 +19,7 @@ from tests.transactions.client import Client, committed, fetch_committed
 
 PARTITIONS = 3
 TRANSACTIONS = 4
-EVERY = int(os.environ.get("CRASH_EVERY", "4"))
+EVERY = int(os.environ.get("CRASH_EVERY", "8"))
 """Each crash is a start of a node: not all of them in every run."""
 SURVIVALS = (EVERYTHING_WRITTEN, NOTHING_UNSYNCED, None)
 """The process is killed; the machine is; anything that the model allows."""
