@@ -1,0 +1,100 @@
+"""A program that writes to a database and to Ottla, and kills itself at a given step.
+
+A step is the moment before or after anything that goes to a broker or to the database: so every state that a crash
+could leave behind is one that some number of steps leaves behind.
+"""
+
+import contextlib
+import itertools
+import os
+import signal
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from ottla.two_phase import TwoPhaseProducer
+from ottla.two_phase.brokers import Brokers
+from ottla.two_phase.databases import Sqlite
+
+TOPIC = "orders"
+NEVER = 0
+STEPS: tuple[tuple[type, str], ...] = (
+    (Brokers, "ask"),
+    (Sqlite, "begin"),
+    (Sqlite, "name"),
+    (Sqlite, "commit"),
+    (Sqlite, "rollback"),
+)
+
+
+def die_at(step: int) -> None:
+    counter = itertools.count(1)
+
+    def tick() -> None:
+        if next(counter) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for owner, name in STEPS:
+        setattr(owner, name, _with_steps(getattr(owner, name), tick))
+
+
+def _with_steps(method: Callable[..., Any], tick: Callable[[], None]) -> Callable[..., Any]:
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        tick()
+        try:
+            return method(*arguments, **options)
+        finally:
+            tick()
+
+    return wrapped
+
+
+def connect(path: str) -> sqlite3.Connection:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE IF NOT EXISTS orders (name TEXT PRIMARY KEY)")
+    return database
+
+
+def work(bootstrap: str, path: str, run: str, step: int) -> None:
+    """Two transactions that are committed, around one that is not."""
+    database = connect(path)
+    if step != NEVER:
+        die_at(step)
+    with TwoPhaseProducer(database, transactional_id="shop", bootstrap_servers=bootstrap) as producer:
+        _order(database, producer, f"{run}/first")
+        with contextlib.suppress(ZeroDivisionError):
+            _order(database, producer, f"{run}/never", fails=True)
+        _order(database, producer, f"{run}/second")
+
+
+def recover(bootstrap: str, path: str, step: int) -> None:
+    database = connect(path)
+    if step != NEVER:
+        die_at(step)
+    with TwoPhaseProducer(database, transactional_id="shop", bootstrap_servers=bootstrap):
+        pass
+
+
+def _order(database: sqlite3.Connection, producer: TwoPhaseProducer, name: str, *, fails: bool = False) -> None:
+    with producer.transaction():
+        database.execute("INSERT INTO orders VALUES (?)", (name,))
+        for partition in (0, 1):
+            producer.send(TOPIC, name, partition=partition)
+        if fails:
+            producer._writer.flush()  # so that there is something to take back
+            raise ZeroDivisionError
+
+
+def work_until_commit(bootstrap: str, path: str, run: str, dies: str) -> None:
+    """One transaction, and death right `before` or `after` the database commits it."""
+    database = connect(path)
+    with TwoPhaseProducer(database, transactional_id="shop", bootstrap_servers=bootstrap) as producer:
+        commit = Sqlite.commit
+
+        def deadly(self: Sqlite) -> None:
+            if dies == "after":
+                commit(self)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        Sqlite.commit = deadly  # type: ignore[method-assign]  # the process ends with it
+        _order(database, producer, run)
