@@ -4,9 +4,10 @@
         ── producer_state, leader_epochs                    what must be known of the records without reading them
         ── log_append, append, pending                      the way in: what a batch must be, and who writes it
         ── search, retention                                finding by time, and forgetting
+        ── compaction, compaction_*                         the newest record of each key, and how it gets into place
         ── loading, replay, scan                            how a log comes back after a stop, and after a crash
     log_manager ── group_commit ── journal, journal_format  all logs of a node, and one sync for all of them
-                ── checkpoint, checkpoints                  syncing the segments behind that, so that it may forget
+                ── checkpoint, checkpoints, clean_offsets   syncing the segments behind that, so that it may forget
                 ── recovery, journal_reader                 what a crash has left, made what it was
                 ── directories, removals                    whose a directory is, and how it goes
     verify                                                  the checks behind `ottla log verify`

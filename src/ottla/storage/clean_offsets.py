@@ -2,7 +2,7 @@
 
 It goes by name, so a topic that is deleted takes its offset with it, and a log that is recovered is not believed to be
 compacted beyond what the journal brings back. An offset that is too low only costs another compaction; one that is too
-high would let a deleted key come back once its deletion mark is gone.
+high would let a deleted key come back once its tombstone is gone.
 """
 
 from __future__ import annotations

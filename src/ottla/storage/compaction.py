@@ -6,7 +6,7 @@
 
 What must not change: every record's offset and timestamp, the base offset and the last offset of every batch, the last
 batch of a producer (empty if need be, for its sequence number), and the last batch of a new segment (empty if need be:
-it says how far the segment reaches). A deletion mark stays until `delete.retention.ms` after the compaction that first
+it says how far the segment reaches). A tombstone stays until `delete.retention.ms` after the compaction that first
 passed it, and so does the marker of a transaction of which nothing else is left; that time is in the batch's header.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ottla.storage.compaction_task import Source, Task
 
 DELETE_HORIZON_BIT = 0b1000000
-"""In a batch's attributes: its base timestamp is the time from which on its deletion marks may go."""
+"""In a batch's attributes: its base timestamp is the time from which on its tombstones may go."""
 _NO_TIMESTAMP = -1
 
 
@@ -145,7 +145,7 @@ class _Compaction:
         return bool(fields[5] & CONTROL_BIT) and fields[10] == last.epoch
 
     def _control(self, batch: memoryview, fields: tuple[int, ...], is_void: bool) -> bytes | memoryview | None:
-        """A marker that ends nothing any more waits for its time, as a deletion mark does."""
+        """A marker that ends nothing any more waits for its time, as a tombstone does."""
         if not is_void:
             return batch
         if not fields[12] or (fields[5] & DELETE_HORIZON_BIT and fields[7] <= self._task.now_ms):
