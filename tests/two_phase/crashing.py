@@ -14,7 +14,8 @@ from typing import Any
 
 from ottla.two_phase import TwoPhaseProducer
 from ottla.two_phase.brokers import Brokers
-from ottla.two_phase.databases import Sqlite
+from ottla.two_phase.databases import Postgres, Sqlite
+from ottla.two_phase.writer import Writer
 
 TOPIC = "orders"
 NEVER = 0
@@ -98,3 +99,36 @@ def work_until_commit(bootstrap: str, path: str, run: str, dies: str) -> None:
 
         Sqlite.commit = deadly  # type: ignore[method-assign]  # the process ends with it
         _order(database, producer, run)
+
+
+def recover_wrongly(bootstrap: str, path: str, commit: bool) -> None:
+    """A planted mistake: the decision of the database is not asked for."""
+    end = Writer.end
+    Writer.end = lambda self, **_: end(self, commit=commit)  # type: ignore[method-assign]  # the process ends with it
+    recover(bootstrap, path, NEVER)
+
+
+def postgres_order(bootstrap: str, port: int, name: str, dies: str) -> None:
+    """One transaction with PostgreSQL, and death right `before` or `after` it is committed there; or `never`."""
+    database = postgres(port)
+    with TwoPhaseProducer(database, transactional_id="pg", bootstrap_servers=bootstrap) as producer:
+        commit = Postgres.commit
+
+        def deadly(self: Postgres) -> None:
+            if dies != "before":
+                commit(self)
+            if dies != "never":
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        Postgres.commit = deadly  # type: ignore[method-assign]  # the process ends with it
+        with producer.transaction():
+            database.cursor().execute("INSERT INTO orders VALUES (%s)", (name,))
+            for partition in (0, 1):
+                producer.send(TOPIC, name, partition=partition)
+    database.close()
+
+
+def postgres(port: int) -> Any:
+    from pg8000 import dbapi
+
+    return dbapi.connect("postgres", host="127.0.0.1", port=port, database="postgres")

@@ -90,3 +90,14 @@ def test_a_kill_at_every_step_of_the_recovery_changes_no_decision(node: NodeProc
     assert len(rows) == commits
     assert all(name.startswith("after") for name in rows)
     assert records == Counter(dict.fromkeys(rows, 2))
+
+
+@pytest.mark.parametrize(("decided", "wrongly_commits"), [("before", True), ("after", False)])
+def test_a_recovery_that_does_not_ask_the_database_would_be_found(
+    node: NodeProcess, tmp_path: Path, decided: str, wrongly_commits: bool
+) -> None:
+    path = str(tmp_path / "shop.db")
+    outcome(crashing.work_until_commit, node.bootstrap, path, "x", decided)
+    assert outcome(crashing.recover_wrongly, node.bootstrap, path, wrongly_commits) == 0
+    rows, records = both_sides(node, path)
+    assert set(records) != rows
