@@ -1,0 +1,126 @@
+"""Source and sink inside a real, small Spark. Needs Java."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.reading import Topics
+
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not here"
+    ),
+    pytest.mark.filterwarnings("ignore"),  # pyspark's own
+]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "512m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def values(count: int) -> list[bytes]:
+    return sorted(b"%d" % number for number in range(count))
+
+
+class Copy:
+    """A query that copies one topic to another, all that is there."""
+
+    def __init__(self, spark: Any, topics: Topics, checkpoint: Path) -> None:
+        self._spark, self._topics, self._checkpoint = spark, topics, checkpoint
+        self.source, self.target = topics.create(partitions=2), topics.create(partitions=2)
+
+    def run(self, expression: str = "value", **given: str) -> None:
+        rows = (
+            self._spark.readStream.format("ottla")
+            .option("kafka.bootstrap.servers", self._topics.bootstrap)
+            .option("subscribe", self.source)
+            .option("startingOffsets", "earliest")
+            .option("minPartitions", 2)
+            .load()
+        )
+        query = (
+            rows.selectExpr("key", f"{expression} AS value")
+            .writeStream.format("ottla")
+            .option("kafka.bootstrap.servers", self._topics.bootstrap)
+            .option("topic", self.target)
+            .option("checkpointLocation", str(self._checkpoint))
+            .options(**given)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    def forget_commit(self, batch: int) -> None:
+        """As if the driver had died between our commit and Spark's own."""
+        for name in (str(batch), f".{batch}.crc"):
+            (self._checkpoint / "commits" / name).unlink(missing_ok=True)
+
+
+def test_a_topic_is_read_and_written_by_jobs(spark: Any, topics: Topics) -> None:
+    source, target = topics.create(partitions=3), topics.create(partitions=3)
+    topics.fill(source, values(300))
+    rows = (
+        spark.read.format("ottla")
+        .option("kafka.bootstrap.servers", topics.bootstrap)
+        .option("subscribe", source)
+        .option("includeHeaders", "true")
+        .load()
+    )
+
+    assert rows.columns == [
+        "key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers",
+    ]  # fmt: skip
+    rows.selectExpr("key", "value", f"'{target}' AS topic").write.format("ottla").option(
+        "kafka.bootstrap.servers", topics.bootstrap
+    ).mode("append").save()
+
+    assert topics.committed(target) == values(300)
+    assert topics.open_transactions() == []
+
+
+def test_a_batch_that_spark_runs_again_adds_nothing(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    copy = Copy(spark, topics, tmp_path / "checkpoint")
+    topics.fill(copy.source, values(200))
+    copy.run()
+    assert topics.committed(copy.target) == values(200)
+
+    copy.forget_commit(0)
+    copy.run()
+
+    assert topics.committed(copy.target) == values(200)
+    assert topics.open_transactions() == []
+
+
+def test_a_task_that_fails_leaves_nothing_behind(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    copy = Copy(spark, topics, tmp_path / "checkpoint")
+    topics.fill(copy.source, values(100))
+
+    with pytest.raises(Exception, match="on purpose"):
+        copy.run("IF(value = CAST('77' AS BINARY), CAST(raise_error('on purpose') AS BINARY), value)")
+    assert topics.committed(copy.target) == []
+    assert topics.open_transactions() == []
+
+    copy.run()
+    assert topics.committed(copy.target) == values(100)
