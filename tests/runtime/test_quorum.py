@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.raft.entry import Entry, EntryKind
 from ottla.raft.voters import Voter
 from ottla.testing.disk import Fault, Operation
 from tests.runtime.quorum_rig import Cluster, Member, dice, run, until
@@ -195,6 +196,23 @@ def test_a_full_disk_of_one_voter_stops_only_that_one() -> None:
         await cluster.create("y")
         controller.disk.faults.remove(full)
         await cluster.all_have(["y"])
+
+    run(scenario)
+
+
+def test_what_was_appended_for_a_commit_still_to_come_goes_with_the_one_that_was_refused() -> None:
+    """A commit that ran in a thread fails: whoever was to share the next one is refused too."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.found(1)
+        controller = await cluster.controller()
+        store = controller.quorum.store
+        before = store.log.last_index
+        entry = Entry(index=before + 1, term=controller.quorum.term, kind=EntryKind.NOOP)
+        store.append([entry], now_ms=0)
+        assert store.log.last_index == before + 1
+        store.reopen()
+        assert store.log.last_index == before
 
     run(scenario)
 

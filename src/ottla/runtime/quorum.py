@@ -408,7 +408,9 @@ class Quorum:
         self._silence()
         self._under_way = None
         self._is_void = False
-        self._store.reopen()
+        self._guarded(self._store.reopen)
+        if self.has_failed:
+            return
         self._node = self._new_node()
         if self.machine is not None:
             self.machine.on_leadership(self._node.leadership)

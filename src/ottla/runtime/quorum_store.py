@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.errors import DiskFailedError
 from ottla.protocol.records import iter_batches
 from ottla.raft.entry import ORIGIN, Entry, HardState, Snapshot
 from ottla.raft.voters import NO_VOTERS, Voter, VoterSet
@@ -94,7 +95,17 @@ class QuorumStore:
         )
 
     def reopen(self) -> None:
-        """The disk has refused something: stand where it stands."""
+        """The disk has refused something: stand where it stands.
+
+        What was appended meanwhile, for a commit that would still come, is refused as well, and goes.
+        """
+        if self._log.end_offset > self._log.durable_offset:
+            try:
+                self._log.reload(self._log.durable_offset)
+            except OSError as error:
+                failure = DiskFailedError(f"Could not read the metadata log again: {error}")
+                self._logs.group_commit.poison(failure)
+                raise failure from error
         self.log = self._open()
 
     # Hard state
