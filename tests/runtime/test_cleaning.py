@@ -151,6 +151,14 @@ def test_a_topic_that_is_deleted_and_made_again_is_not_taken_for_a_compacted_one
     with_node(scenario, **SETTINGS)
 
 
+def test_it_does_not_wait_for_the_next_regular_checkpoint() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await write_much(rig)
+        await is_compacted(rig)
+
+    with_node(scenario, cleaner=CleanerConfig(backoff_ms=10))
+
+
 def test_it_can_be_switched_off() -> None:
     async def scenario(rig: NodeRig) -> None:
         await write_much(rig)

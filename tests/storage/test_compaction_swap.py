@@ -216,3 +216,29 @@ def test_a_swap_file_that_is_damaged_is_not_taken_for_the_log() -> None:
 
     with pytest.raises(CorruptLogError, match="damaged"):
         recovered(disk, log.recovery_point)
+
+
+def test_files_of_the_last_compaction_are_removed_while_the_next_one_is_read() -> None:
+    log = dirty_log(CrashingDisk(seed=9))
+    found = planned(log)
+    assert found is not None
+    first, _ = compacted(log, found)
+    assert first.begin()
+    while first.step():
+        first.sync()
+    append(log, keyed((b"k1", b"new")))
+    log.roll(NOW_MS)
+    found = planned(log)
+    assert found is not None
+    expected = newest(committed(log))
+    second, _ = compacted(log, found)
+    assert second.begin()
+    for _ in range(3):
+        second.step()
+
+    for deleted in first.deleted:
+        deleted.remove()
+
+    for segment in log.segments:
+        segment.close()
+    assert newest(committed(log)) == expected

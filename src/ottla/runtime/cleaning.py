@@ -44,10 +44,13 @@ class Cleaning:
         loop: asyncio.AbstractEventLoop,
         executor: Executor,
         high_watermark: Callable[[Log], int],
+        held_back: Callable[[], None],
         compact: Callable[[Task], Done],
         cancel: Callable[[], None],
     ) -> None:
-        """`compact` is called in the executor; `cancel`, in the loop, makes one that is under way end soon."""
+        """`held_back` is called when there may be work for the upkeep first. `compact` is called in the executor;
+        `cancel`, in the loop, makes one that is under way end soon.
+        """
         self._logs = logs
         self._config = config
         self._clock = clock
@@ -55,6 +58,7 @@ class Cleaning:
         self._loop = loop
         self._executor = executor
         self._high_watermark = high_watermark
+        self._held_back = held_back
         self._compact = compact
         self._cancel = cancel
         self._damaged: set[TopicPartition] = set()
@@ -85,6 +89,7 @@ class Cleaning:
             log_lines.warning("can't look for what to compact: %s", error)
             task = None
         if found is None or task is None:
+            self._held_back()
             self._rest()
             return
         self._idle.clear()

@@ -489,6 +489,7 @@ class Node:
             loop=self._loop,
             executor=self._cleaner_threads,
             high_watermark=self.partitions.high_watermark,
+            held_back=self._upkeep.look,
             compact=process.compact if process else lambda task: compact(self._disk, task, _at_once),
             cancel=process.cancel if process else _nothing,
         )

@@ -127,10 +127,12 @@ class Swap:
             self._rename(group.bases[0], names.LOG, names.CLEANED, names.SWAP)
 
     def _rename_old(self) -> None:
+        # They are still read: whoever removes those of the last compaction must not take these for them.
+        ending = f".{self._clean_offset}{names.DELETED}"
         for _, segments in self._groups:
             for segment in segments:
-                size_bytes, paths = segment.size_bytes, segment.mark_deleted()
-                segment.ending = names.DELETED
+                size_bytes, paths = segment.size_bytes, segment.mark_deleted(ending)
+                segment.ending = ending
                 self.deleted.append(
                     DeletedSegment(
                         base_offset=segment.base_offset,

@@ -95,6 +95,12 @@ class LogManager:
         self.group_commit.is_open = False
         self.removals = Removals(disk)
         self._checkpoint_ms = self._journal_sync_ms = clock.monotonic_ms()
+        self._checkpoint_wanted = False
+
+    @property
+    def checkpointed_ms(self) -> int:
+        """When logs were last synced by themselves: what the journal holds is from then on."""
+        return self._checkpoint_ms
 
     def _read_offsets(self) -> KnownOffsets:
         try:
@@ -372,6 +378,10 @@ class LogManager:
         for log in self._logs.values():
             if not log.config.compacts or log.partition in leave or log.swap is not None:
                 continue
+            # Only a checkpoint makes a segment ready for compaction: it need not wait for its hour.
+            self._checkpoint_wanted |= log in self.group_commit.unsynced and (
+                min(log.recovery_point, log.journaled_from) < log.segments[-1].base_offset
+            )
             found = compaction_plan.plan(log, high_watermark=high_watermark(log), now_ms=now_ms)
             if found is not None and found.pays and (best is None or found.urgency > best.urgency):
                 best = found
@@ -410,6 +420,7 @@ class LogManager:
     def checkpoint(self) -> Job | None:
         """Sync all segments, so that the journal may forget what is in them."""
         self._checkpoint_ms = self._clock.monotonic_ms()
+        self._checkpoint_wanted = False
         return begin_checkpoint(self.group_commit, self._checkpoint_files)
 
     def _journal_sync_is_due(self, now_ms: int) -> bool:
@@ -422,7 +433,7 @@ class LogManager:
 
     def _checkpoint_is_due(self, now_ms: int) -> bool:
         group, since_ms = self.group_commit, now_ms - self._checkpoint_ms
-        if group.journal.full_files:
+        if group.journal.full_files or self._checkpoint_wanted:
             return since_ms >= CHECKPOINT_PAUSE_MS
         return bool(group.unsynced) and since_ms >= self._config.storage.recovery_checkpoint_interval_ms
 

@@ -362,15 +362,15 @@ class Segment:
             self._file = None
         self._offsets = self._times = self._txns = None
 
-    def mark_deleted(self) -> list[str]:
+    def mark_deleted(self, ending: str = names.DELETED) -> list[str]:
         """Rename the files, so that a crash from here on does not bring them back. Returns the new names."""
         self.close()
         renamed = []
         for suffix in names.SEGMENT_SUFFIXES:
             path = self.path(suffix)
             if self._disk.exists(path):
-                self._disk.rename(path, path + names.DELETED)
-                renamed.append(path + names.DELETED)
+                self._disk.rename(path, path + ending)
+                renamed.append(path + ending)
         return renamed
 
     def discard(self) -> None:
