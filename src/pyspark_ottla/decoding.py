@@ -9,7 +9,7 @@ gaps, since compaction leaves some.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -91,8 +91,12 @@ class Decoder:
         self._checks_crcs = check_crcs
         self._aborted_producers: set[int] = set()
 
-    def decode(self, records: memoryview, aborted: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    def decode(
+        self, records: memoryview, aborted: Sequence[tuple[int, int]], *, from_offset: int = 0
+    ) -> Iterator[pa.RecordBatch]:
         """`aborted`: producer ids and first offsets of the aborted transactions among these records."""
+        if from_offset > self._wanted.start:
+            self._wanted = replace(self._wanted, start=from_offset)
         chunk: list[_Batch] = []
         chunk_bytes = 0
         for header in self._visible(iter_batches(records), aborted):

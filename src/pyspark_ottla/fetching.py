@@ -52,7 +52,7 @@ def read_range(cluster: Cluster, wanted: Range, schema: pa.Schema, settings: Fet
     try:
         while (fetched := reading.next()) is not None:
             aborted = [(entry.producer_id, entry.first_offset) for entry in fetched.aborted_transactions or ()]
-            yield from decoder.decode(_view(fetched), aborted)
+            yield from decoder.decode(_view(fetched), aborted, from_offset=reading.lost_upto)
     finally:
         reading.close()
 
@@ -68,6 +68,8 @@ class _Reading:
     def __init__(self, cluster: Cluster, wanted: Range, settings: FetchSettings) -> None:
         self._cluster, self._wanted, self._settings = cluster, wanted, settings
         self._position = wanted.start
+        self.lost_upto = wanted.start
+        """A batch may hold records that are not there any more, before those that are."""
         self._asked: Broker | None = None
         self._deadline = time.monotonic() + settings.timeout_s
 
@@ -170,7 +172,7 @@ class _Reading:
         if self._settings.fails_on_data_loss:
             raise DataLossError(f"{lost}. Set failOnDataLoss to false to go on without them.")
         log.warning("%s; going on without them, as failOnDataLoss is false", lost)
-        self._position = next_position
+        self._position = self.lost_upto = next_position
 
     def _check_time(self, reason: str) -> None:
         if time.monotonic() > self._deadline:

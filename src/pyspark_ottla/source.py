@@ -129,7 +129,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.offsets_max is not None:
             return ReadMaxRows(self._options.offsets_max)
         if self._options.offsets_min is not None:
-            return ReadMinRows(self._options.offsets_min, self._options.delay_ms_max)
+            return ReadMinRows(self._options.offsets_min)
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:

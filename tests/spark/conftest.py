@@ -18,8 +18,10 @@ def spark_node(ottla_node_factory: Callable[..., OttlaNode]) -> OttlaNode:
 
 
 @pytest.fixture
-def topics(spark_node: OttlaNode, request: pytest.FixtureRequest) -> Topics:
-    return Topics(spark_node, request.node.name)
+def topics(spark_node: OttlaNode, request: pytest.FixtureRequest) -> Iterator[Topics]:
+    topics = Topics(spark_node, request.node.name)
+    with topics.opened:
+        yield topics
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from contextlib import ExitStack
 
 from confluent_kafka import Producer
 
@@ -31,6 +32,8 @@ class Topics:
     def __init__(self, node: OttlaNode, test: str) -> None:
         self.node = node
         self.bootstrap = node.bootstrap_servers
+        self.opened = ExitStack()
+        """What is closed after the test."""
         self._test = re.sub(r"[^A-Za-z0-9]+", "-", test)[:60]
 
     def create(self, partitions: int = 1) -> str:

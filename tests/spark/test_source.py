@@ -24,7 +24,9 @@ def options(topics: Topics, *, streaming: bool, **given: object) -> SourceOption
 
 def stream(topics: Topics, topic: str, **given: object) -> StreamReader:
     settings = {"subscribe": topic, "startingOffsets": "earliest", **given}
-    return StreamReader(options(topics, streaming=True, **settings))
+    reader = StreamReader(options(topics, streaming=True, **settings))
+    topics.opened.callback(reader.stop)
+    return reader
 
 
 def batch(topics: Topics, **given: object) -> BatchReader:
@@ -35,6 +37,10 @@ def values(reader: BatchReader | StreamReader, tasks: Sequence[Any]) -> list[byt
     """What the tasks of a batch read, with a reader that has travelled to them."""
     reader = pickle.loads(pickle.dumps(reader))  # noqa: S301 - as Spark does
     return sorted(value for task in tasks for found in reader.read(task) for value in found.column("value").to_pylist())
+
+
+def lag_of(topics: Topics, group: str) -> int:
+    return sum(found.lag.records or 0 for found in topics.node.admin().group_lag(group))
 
 
 def numbers(start: int, end: int) -> list[bytes]:
@@ -102,10 +108,9 @@ def test_a_stream_goes_on_where_it_was_and_commits_for_its_group(topics: Topics)
     assert values(reader, reader.partitions(start, middle)) == numbers(0, 100)
     assert values(reader, reader.partitions(middle, end)) == numbers(100, 130)
     reader.commit(middle)
-    assert sum(lag.lag or 0 for lag in topics.node.admin().group_lag(f"{topic}-group")) == 30
+    assert lag_of(topics, f"{topic}-group") == 30
     reader.commit(end)
-    assert sum(lag.lag or 0 for lag in topics.node.admin().group_lag(f"{topic}-group")) == 0
-    reader.stop()
+    assert lag_of(topics, f"{topic}-group") == 0
 
 
 def test_small_ranges_share_a_task(topics: Topics) -> None:
