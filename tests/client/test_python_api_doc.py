@@ -3,16 +3,19 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from ottla.config import TransactionConfig
 from ottla.testing.pytest_plugin import OttlaNode
 
 PAGE = Path(__file__).parents[2] / "docs" / "PYTHON_API.md"
 
 
-def test_the_examples_of_the_page_run(ottla_node: OttlaNode, tmp_path: Path) -> None:
+def test_the_examples_of_the_page_run(ottla_node_factory: Callable[..., OttlaNode], tmp_path: Path) -> None:
+    node = ottla_node_factory(transactions=TransactionConfig(transaction_two_phase_commit_enable=True))
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    program = "\n".join(blocks).replace("localhost:9092", ottla_node.bootstrap_servers)
+    program = "\n".join(blocks).replace("localhost:9092", node.bootstrap_servers)
 
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
