@@ -7,7 +7,7 @@ the first `tick` after it: a shard that was just loaded says that one is due at 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.config import GroupConfig
@@ -16,7 +16,7 @@ from ottla.groups import describe, offsets, pending_offsets
 from ottla.groups.classic import NO_MEMBER_ID, ClassicGroup
 from ottla.groups.effects import Effects
 from ottla.groups.environment import Environment
-from ottla.groups.offsets import CommittedOffsets, Unknown
+from ottla.groups.offsets import CommittedOffsets, OffsetsByTopic, Unknown
 from ottla.groups.pending_offsets import PendingOffsets
 from ottla.groups.records import (
     GroupDeleted,
@@ -235,6 +235,11 @@ class GroupShard:
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> Sequence[ListedGroup]:
         return [describe.listed(group) for group in self._groups.values() if describe.matches(group, states, types)]
+
+    def groups(self) -> Iterator[tuple[ClassicGroup, OffsetsByTopic]]:
+        """All of them, with what they have committed: for figures."""
+        for group_id, group in self._groups.items():
+            yield group, self._offsets.of(group_id)
 
     def describe_group(
         self, group_id: str, caller: Caller, authorized_operations: int = INT32_MIN

@@ -34,6 +34,10 @@ class Histogram:
         self.counts[bisect_left(self._bounds, took_us)] += 1
         self.sum_us += took_us
 
+    def add(self, other: Histogram) -> None:
+        self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        self.sum_us += other.sum_us
+
     @property
     def count(self) -> int:
         return sum(self.counts)

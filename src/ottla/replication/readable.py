@@ -27,7 +27,7 @@ class Waiter(Protocol):
 class Readable:
     """A copy of a partition on this node."""
 
-    __slots__ = ("high_watermark", "index", "leader_epoch", "log", "topic", "topic_id", "waiters")
+    __slots__ = ("high_watermark", "index", "leader_epoch", "log", "topic", "topic_id", "waiters", "written_bytes")
 
     def __init__(
         self, *, topic: str, topic_id: TopicId, index: int, leader_epoch: int, log: Log, high_watermark: int
@@ -41,6 +41,8 @@ class Readable:
         """Everything below is on the disk of every in-sync replica, and readers may see it."""
         self.waiters: dict[Waiter, None] = {}
         """In the order in which they came: they are served in it."""
+        self.written_bytes = 0
+        """Made durable here since this object is there."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.topic}-{self.index}, epoch {self.leader_epoch})"

@@ -16,6 +16,7 @@ from concurrent.futures import Executor
 from typing import Any, TypeAlias
 
 from ottla.errors import BrokerError, DiskFailedError, ErrorCode
+from ottla.observability.metrics import Histogram
 from ottla.ports import Bytes
 from ottla.replication.partition import Partition
 from ottla.replication.readable import Readable
@@ -71,6 +72,8 @@ class Committer:
         self._group = group_commit
         self._executor = executor
         self._pace = SyncPace(inline_us_max)
+        self.latency = Histogram()
+        """Of commits: writing and syncing."""
         self._touched: dict[Touched, int] = {}
         self._answers: list[tuple[Deferred[Any], Any, OnFailure | None]] = []
         self._scheduled = False
@@ -183,7 +186,7 @@ class Committer:
             if error is not None:
                 self._fail(commit, error, touched, answers)
             else:
-                self._pace.record(time.perf_counter_ns() - started_ns)
+                self._record(time.perf_counter_ns() - started_ns)
                 self._finish(commit, touched, answers)
         else:
             self._running = True
@@ -223,15 +226,20 @@ class Committer:
         if error is not None:
             self._fail(commit, error, touched, answers)
         else:
-            self._pace.record(took_ns)
+            self._record(took_ns)
             self._finish(commit, touched, answers)
         if self._scheduled:
             self._commit()
+
+    def _record(self, took_ns: int) -> None:
+        self._pace.record(took_ns)
+        self.latency.record(took_ns / 1000)
 
     def _finish(self, commit: Commit | None, touched: dict[Touched, int], answers: list[Any]) -> None:
         if commit is not None:
             self._group.finish(commit)
         for partition, size_bytes in touched.items():
+            partition.written_bytes += size_bytes
             partition.on_durable(size_bytes)
         self.on_durable()
         for deferred, answer, _ in answers:

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import struct
 from collections import deque
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.errors import BrokerError, ProtocolError
@@ -221,6 +222,7 @@ class Connection(asyncio.BufferedProtocol):
             if route is None:
                 return
         self.requests += 1
+        started = perf_counter()
         context = self.context
         body_at = CLIENT_ID_AT
         if client_id_size > 0:
@@ -244,18 +246,19 @@ class Connection(asyncio.BufferedProtocol):
             return
         line = self.line
         if isinstance(answer, Deferred):
-            answer.place = (route, correlation_id)
+            answer.place = (route, correlation_id, started)
             line.append(answer)
             answer.on_done(self._answered)
             if len(line) >= self._queued_max:
                 self.hold(ANSWERS_WAIT)
         elif line:
             ready: Deferred[Any] = Deferred()
-            ready.place = (route, correlation_id)
+            ready.place = (route, correlation_id, started)
             ready.complete(answer)
             line.append(ready)
         else:
             self._answer(route, correlation_id, answer)
+            route.figures.latency.record((perf_counter() - started) * 1e6)
 
     def _route(self, api_key: int, api_version: int, correlation_id: int) -> Route | None:
         """The route of a request that this connection's node sees for the first time; None if it is answered."""
@@ -269,6 +272,7 @@ class Connection(asyncio.BufferedProtocol):
             return None
 
     def _failure(self, route: Route, error: Exception) -> Response:
+        route.figures.failures += 1
         if not isinstance(error, BrokerError):
             error = server_error(route, error)
         answer = route.failure(error)
@@ -285,13 +289,14 @@ class Connection(asyncio.BufferedProtocol):
             return
         while line and line[0].done:
             ready = line.popleft()
-            route, correlation_id = ready.place
+            route, correlation_id, started = ready.place
             try:
                 answer = ready.value if ready.error is None else self._failure(route, ready.error)
             except ProtocolError as error:
                 self.close(str(error))
                 return
             self._answer(route, correlation_id, answer)
+            route.figures.latency.record((perf_counter() - started) * 1e6)
         if self.held & ANSWERS_WAIT and len(line) <= self._queued_max // 2:
             self.release(ANSWERS_WAIT)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.errors import BrokerError, ErrorCode, ProtocolError
 from ottla.handlers.registry import Api, Handler
+from ottla.observability.metrics import Histogram
 from ottla.protocol.codec import codec_for
 from ottla.protocol.framing import request_header_is_flexible, response_header_is_flexible
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -23,9 +24,21 @@ log = logging.getLogger(__name__)
 Chunk = bytes | memoryview
 
 
+class RouteFigures:
+    """What connections count as they serve requests."""
+
+    __slots__ = ("failures", "latency")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """Requests that were refused as a whole; what is refused in parts is told in the answer alone."""
+        self.latency = Histogram()
+        """From the whole request to its answer, waiting included."""
+
+
 @value
 class Route:
-    """How one version of one API is served."""
+    """How one version of one API is served, and how often it was."""
 
     request: type[Request]
     api_key: int
@@ -35,6 +48,7 @@ class Route:
     handler: Handler
     decode: Callable[[memoryview, int], tuple[Any, int]]
     encode: Callable[[Any, list[Chunk]], None]
+    figures: RouteFigures
 
     def failure(self, error: BrokerError) -> Response | None:
         """The answer that tells of `error`; None if this API's answer has no place for one."""
@@ -74,6 +88,7 @@ class Router:
             handler=api.handler,
             decode=codec_for(api.request, api_version).decode,
             encode=codec_for(api.request.response, api_version).encode,
+            figures=RouteFigures(),
         )
         return route
 

@@ -187,6 +187,13 @@ class Journal:
         return len(self._full)
 
     @property
+    def size_bytes(self) -> int:
+        """Of all its files."""
+        released = (file for _, file in self._released)
+        current = () if self._current is None else (self._current,)
+        return sum(file.capacity_bytes for file in (*self._full, *released, *self._free, *current))
+
+    @property
     def position(self) -> Resume:
         """Where the next block goes, if it fits."""
         current = self._current
