@@ -64,6 +64,7 @@ class FaultInjector:
             "slow_disk": self._slow_disk,
             "full_disk": self._full_disk,
             "failed_sync": self._failed_sync,
+            "dead_disk": self._dead_disk,
             "clock_jump": self._clock_jump,
         }
 
@@ -190,6 +191,11 @@ class FaultInjector:
         self._world.note(node.machine.name, f"the next sync of a file *{where} fails")
         power = dice.random() < 0.5
         self._while(strike, 3.0, lambda: node.machine.crash(power=power))
+
+    def _dead_disk(self, strike: Strike, node: SimulatedNode) -> None:
+        node.machine.disk.faults.append(Fault(operation=Operation.SYNC, errno=errno.EIO))
+        self._world.note(node.machine.name, "the disk is dead")
+        self._while(strike, 6.0, lambda: self._mend_disk(node))
 
     def _clock_jump(self, strike: Strike, node: SimulatedNode) -> None:
         skew_ms = strike.dice().choice(SKEWS_MS)

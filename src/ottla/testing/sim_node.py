@@ -61,6 +61,7 @@ class SimulatedNode:
             random=machine.random,
             workers=machine.workers,
         )
+        self.node.on_broken = self._broken
         loop.create_task(self._serve(self.node))
 
     async def _serve(self, node: Node) -> None:
@@ -76,6 +77,14 @@ class SimulatedNode:
             return
         self.machine.world.note(self.machine.name, "serves")
         self.is_serving = True
+
+    def _broken(self) -> None:
+        """The node says that it is of no more use: its process ends, as `ottla start` does."""
+        self.machine.world.note(self.machine.name, "gives up")
+        if self.is_serving:
+            self.restart_in_order()
+        else:
+            self.machine.crash(power=False)
 
     def restart_in_order(self) -> None:
         """A clean stop, as at an upgrade, and a start soon after."""

@@ -47,6 +47,8 @@ class Faults:
     full_disk: float = 0
     failed_sync: float = 0
     """A sync returns EIO; the node is killed some time later."""
+    dead_disk: float = 0
+    """For a while no sync works."""
     clock_jump: float = 0
     pause_s_max: float = 4.0
     """The longest time between two faults."""
@@ -77,7 +79,7 @@ class Faults:
         return cls(
             kill=2, power_loss=4, blackout=1, restart=1, freeze=2, lost_client=1, cut=1, cut_nodes=3, isolate=3,
             split=1, reset=2, slow_network=1, slow_link=1, lossy_network=1, slow_disk=2, full_disk=1, failed_sync=1,
-            clock_jump=1, crash_while_starting=0.1, pause_s_max=4.0, down_s_max=8.0,
+            dead_disk=1, clock_jump=1, crash_while_starting=0.1, pause_s_max=4.0, down_s_max=8.0,
         )  # fmt: skip
 
     @classmethod
