@@ -26,6 +26,8 @@ IDS_FROM: Final = 13
 GONE: Final = frozenset(
     {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID}
 )
+GONE_SIGHTINGS: Final = 10
+"""So often, with pauses, must a topic be missing to be believed: a broker may not have heard of it yet."""
 RETRY_PAUSE_S: Final = 0.05
 
 log = logging.getLogger(__name__)
@@ -71,6 +73,7 @@ class _Reading:
         self.lost_upto = wanted.start
         """A batch may hold records that are not there any more, before those that are."""
         self._asked: Broker | None = None
+        self._gone_sightings = 0
         self._deadline = time.monotonic() + settings.timeout_s
 
     def next(self) -> PartitionData | None:
@@ -86,6 +89,7 @@ class _Reading:
                 self._check_time("no records came")
                 continue
             self._position = max(self._position, last + 1)
+            self._gone_sightings = 0
             self._deadline = time.monotonic() + self._settings.timeout_s
             if self._position < self._wanted.end:
                 self._try_send()
@@ -147,9 +151,10 @@ class _Reading:
     def _recover(self, error: WireError) -> None:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._step_over_what_is_gone()
-        elif error.code in GONE:
+        elif error.code in GONE and self._gone_sightings == GONE_SIGHTINGS:
             self._lose(self._wanted.end, f"{self._wanted.topic} was deleted, or deleted and made again")
-        elif error.code in PASSING:
+        elif error.code in PASSING or error.code in GONE:
+            self._gone_sightings += error.code in GONE
             self._check_time(str(error))
             self._cluster.forget()
             time.sleep(RETRY_PAUSE_S)
