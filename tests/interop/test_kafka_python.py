@@ -131,14 +131,17 @@ ASSIGNORS = [RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitio
 class _Member(threading.Thread):
     """A consumer that polls in a thread of its own until it is told to stop."""
 
-    def __init__(self, make: Callable[[], contextlib.AbstractContextManager[KafkaConsumer]]) -> None:
+    def __init__(self, topic: str, make: Callable[[], contextlib.AbstractContextManager[KafkaConsumer]]) -> None:
         super().__init__(daemon=True)
+        self._topic = topic
         self._make = make
         self._stopping = threading.Event()
         self.partitions: list[int] = []
 
     def run(self) -> None:
         with self._make() as consumer:
+            # It joins knowing the partitions: one that assigned them before it knew any stayed with none.
+            eventually(lambda: consumer.partitions_for_topic(self._topic))
             while not self._stopping.is_set():
                 consumer.poll(timeout_ms=50)
                 self.partitions = sorted(part.partition for part in consumer.assignment())
@@ -160,10 +163,9 @@ def test_partitions_are_spread_anew_when_members_come_and_go(
             "group_id": unique,
             "heartbeat_interval_ms": 100,
             "partition_assignment_strategy": [assignor],
-            # It may join before it knows the topic's partitions, and joins again when it learns of them.
             "metadata_max_age_ms": 500,
         }
-        started = _Member(lambda: _consumer(bootstrap, topic, **settings))
+        started = _Member(topic, lambda: _consumer(bootstrap, topic, **settings))
         started.start()
         return started
 
