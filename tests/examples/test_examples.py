@@ -77,3 +77,11 @@ def test_embedded_queue_in_a_directory_and_on_a_cluster(tmp_path: Path, ottla_no
 
 def test_asyncio_clients(where: tuple[str, ...]) -> None:
     assert run("asyncio_clients.py", *where).splitlines() == ["20 tasks sent 1000 messages", "read 1000 messages"]
+
+
+def test_exactly_once_with_a_dead_letter(where: tuple[str, ...]) -> None:
+    lines = run("exactly_once.py", *where).splitlines()
+
+    summary = lines.index("10 payments, 9 receipts, 1 dead letters")
+    assert len(lines[summary + 1 :]) == 9
+    assert '3 {"paid":3,"vat":0.6}' in lines

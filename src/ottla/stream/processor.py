@@ -4,6 +4,7 @@ A session that ends by something that passes (no broker answers, a transaction t
 after a wait. It begins where the last committed transaction left off, whatever had become of the others.
 """
 
+import logging
 import signal
 import threading
 import time
@@ -22,7 +23,6 @@ from ottla.client.errors import (
     TransactionError,
     UnreachableError,
 )
-from ottla.client.librdkafka import logger
 from ottla.client.serialization import Deserializer, Serializer
 from ottla.client.settings import AdminConfig, Servers, require
 from ottla.stream.dead_letter import default_topic
@@ -30,6 +30,8 @@ from ottla.stream.retries import Retries
 from ottla.stream.session import LETTER_BYTES_MAX, POLL_MS, Function, Processed, Session, Stream
 
 __all__ = ["Processed", "process"]
+
+logger = logging.getLogger("ottla.stream")
 
 BY_GROUP = "<by group>"
 

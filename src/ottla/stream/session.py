@@ -8,6 +8,7 @@ While a function takes its time, or an attempt waits for the next, the consumer 
 that the group doesn't take the program for dead.
 """
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,6 @@ from typing import Any
 
 from ottla.client.consumer import Consumer
 from ottla.client.errors import CommitFailedError, TransactionAbortedError
-from ottla.client.librdkafka import logger
 from ottla.client.message import Message
 from ottla.client.producer import Producer
 from ottla.client.serialization import Deserializer, Serializer
@@ -27,6 +27,8 @@ from ottla.stream.dead_letter import dead_letter
 from ottla.stream.output import Output, Reject, in_bytes, outputs_of, size_of
 from ottla.stream.retries import Retries
 from ottla.types import TopicPartition
+
+logger = logging.getLogger("ottla.stream")
 
 POLL_MS = 100
 """How long a signal may go unnoticed."""
