@@ -128,21 +128,27 @@ class Edge:
             async with asyncio.timeout(self._config.request_timeout_ms / 1000):
                 message = await receive()
                 body: bytes = message.get("body", b"")
+                if len(body) > limit:
+                    raise _too_large(limit)
                 if not message.get("more_body"):
                     return body
-                pieces, size = [body], len(body)
-                while message.get("more_body"):
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise bad_request("The connection was closed before the whole body had come.")
-                    pieces.append(message.get("body", b""))
-                    size += len(pieces[-1])
-                    if size > limit:
-                        raise _too_large(limit)
-                return b"".join(pieces)
+                return await self._rest(receive, body, limit)
         except TimeoutError:
             seconds = self._config.request_timeout_ms / 1000
             raise HttpError(TIMED_OUT, "slow_body", f"The body did not come within {seconds:g} s.") from None
+
+    async def _rest(self, receive: Receive, first: bytes, limit: int) -> bytes:
+        pieces, size = [first], len(first)
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise bad_request("The connection was closed before the whole body had come.")
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > limit:
+                raise _too_large(limit)
+            if not message.get("more_body"):
+                return b"".join(pieces)
 
     async def _answer(
         self, send: Send, status: int, answer: Any, headers: tuple[tuple[bytes, bytes], ...] = ()

@@ -31,20 +31,27 @@ class Tails:
     async def starts(self, topic: str, partitions: int, offset: str) -> dict[int, int]:
         """Where each partition is read from. HttpError where that can't be: before anything is sent."""
         if self.open >= self._streams_max:
-            message = f"{self.open} live tails are open already; {self._streams_max} is the most."
-            raise HttpError(TOO_MANY, "too_many_streams", message)
+            raise self._too_many()
         return {index: await self._consuming.resolve(topic, index, offset) for index in range(partitions)}
+
+    def _too_many(self) -> HttpError:
+        message = f"{self.open} live tails are open already; {self._streams_max} is the most."
+        return HttpError(TOO_MANY, "too_many_streams", message)
 
     async def follow(
         self, topic: str, starts: dict[int, int], shows: Filter, encoding: Encoding
     ) -> AsyncIterator[Received | HttpError | None]:
-        """Messages; None as a sign of life; an error at the end, if there is one."""
+        """Messages; None as a sign of life, and first of all; an error at the end, if there is one."""
+        if self.open >= self._streams_max:
+            yield self._too_many()  # others were quicker
+            return
         queue: asyncio.Queue[Received | HttpError] = asyncio.Queue(QUEUE_MAX)
         self.open += 1
         readers = [
             asyncio.create_task(self._read(topic, index, at, shows, encoding, queue)) for index, at in starts.items()
         ]
         try:
+            yield None
             while True:
                 try:
                     async with asyncio.timeout(PULSE_S):

@@ -60,7 +60,6 @@ async def _follow(
 
 
 async def _events(items: AsyncIterator[Received | HttpError | None]) -> AsyncIterator[bytes]:
-    yield NOTHING  # so that the client knows that it is connected
     async for item in items:
         if item is None:
             yield NOTHING
