@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.spark import session, with_schema_from
 from tests.spark.reading import Topics
 
 pytestmark = [
@@ -23,21 +23,16 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "512m")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+    }
+    spark = session("test", master="local[2]", settings=settings)
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()
 
 
 def values(count: int) -> list[bytes]:
@@ -98,6 +93,22 @@ def test_a_topic_is_read_and_written_by_jobs(spark: Any, topics: Topics) -> None
 
     assert topics.committed(target) == values(300)
     assert topics.open_transactions() == []
+
+
+def test_values_have_the_types_that_a_sample_has(spark: Any, topics: Topics) -> None:
+    topic = topics.create()
+    topics.fill(topic, [b'{"amount": 7}', b'{"amount": 8, "client": "alice"}', b"not JSON"])
+    rows = (
+        spark.read.format("ottla").option("kafka.bootstrap.servers", topics.bootstrap).option("subscribe", topic).load()
+    )
+
+    typed = with_schema_from(rows, topic, bootstrap_servers=topics.bootstrap, sample=2)
+
+    assert [tuple(row) for row in typed.select("value.amount", "value.client").collect()] == [
+        (7, None),
+        (8, "alice"),
+        (None, None),
+    ]
 
 
 def test_a_batch_that_spark_runs_again_adds_nothing(spark: Any, topics: Topics, tmp_path: Path) -> None:
