@@ -264,6 +264,22 @@ def test_offsets_of_a_transaction_that_is_not_decided_are_waited_for(ottla_topic
     assert [result.records for result in results] == [1], "the record at offset 0 was done in that transaction"
 
 
+def test_a_slow_function_does_not_lose_its_place_in_the_group(ottla_topic: OttlaTopic) -> None:
+    fill(ottla_topic, 8)
+    calls: list[bytes] = []
+
+    def slow(message: Message) -> Any:
+        calls.append(message.value)
+        threading.Event().wait(1.1)
+        return message.value
+
+    patience = {"max.poll.interval.ms": 6_000, "session.timeout.ms": 6_000}  # all of them take longer than that
+    done = run(ottla_topic, slow, extra=patience)
+
+    assert done.records == 8
+    assert calls == [b"%d" % number for number in range(8)], "none was done again"
+
+
 @pytest.mark.parametrize("settings", [{"attempts": 0}, {"batch_records": 0}])
 def test_settings_that_make_no_sense_are_refused(ottla_topic: OttlaTopic, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
