@@ -24,6 +24,8 @@ PREFIX = "ottla.dlq."
 REDRIVEN = "ottla.redriven."
 TRACEBACK_BYTES_MAX = 16 * 1024
 ERROR_BYTES_MAX = 1024
+DIGITS_MAX = 20
+"""Of a number in a header: anybody may have written it."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -107,7 +109,7 @@ def own_headers(headers: Iterable[tuple[str, bytes | None]]) -> tuple[tuple[str,
 
 
 def _number(value: bytes | None, default: int) -> int:
-    text = _text(value)
+    text = _text((value or b"")[:DIGITS_MAX])
     return int(text) if text.removeprefix("-").isdecimal() else default
 
 
