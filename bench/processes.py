@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -13,6 +14,21 @@ def cpu_s(pid: int) -> float:
     """User and system time of all threads of a process, those that ended included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+
+def family_cpu_s(pid: int) -> float:
+    """The same, with that of the processes that it started and that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+
+
+def family_rss_mb(pid: int) -> float:
+    """Resident memory of a process and of those that it started, as far as they are still there."""
+    total_mb = rss_mb(pid)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            total_mb += sum(rss_mb(int(child)) for child in (task / "children").read_text().split())
+    return total_mb
 
 
 def rss_mb(pid: int) -> float:

@@ -27,6 +27,12 @@ _SHOWN = (
     ("idle_cpu_percent", "{:.1f} % idle"),
     ("one_topic_ms", "{:.1f} ms"),
     ("thousand_topics_s", "{:.2f} s"),
+    ("compact_s", "{:.1f} s"),
+    ("compact_cpu_s", "{:.1f} s CPU"),
+    ("records_per_cpu_s", "{:,.0f} records per CPU second"),
+    ("peak_rss_mb", "{:.0f} MB"),
+    ("p99_quiet_ms", "p99 of a produce {:.2f} ms before"),
+    ("p99_compacting_ms", "{:.2f} ms meanwhile"),
     ("gap_led_s", "{:.2f} s"),
     ("gap_others_s", "others {:.2f} s"),
 )

@@ -1,4 +1,4 @@
-"""The three Kafka requests that the harness sends itself.
+"""The few Kafka requests that the harness sends itself.
 
 Startup and topic creation are measured with these few lines rather than with a client: a client connects, asks for
 versions and retries on its own timers, and those would be what is measured. Written by hand and not with
@@ -11,7 +11,8 @@ import time
 from collections.abc import Sequence
 from typing import Self
 
-_METADATA, _CREATE_TOPICS, _DELETE_TOPICS = 3, 19, 20
+_PRODUCE, _METADATA, _CREATE_TOPICS, _DELETE_TOPICS = 0, 3, 19, 20
+_ALL, _TIMEOUT_MS = -1, 30_000
 
 
 class RequestFailedError(Exception):
@@ -51,6 +52,14 @@ class WireClient:
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+    def produce(self, topic: str, batch: bytes) -> None:
+        """Produce v3 with acks=all to partition 0."""
+        body = struct.pack(">hhii", -1, _ALL, _TIMEOUT_MS, 1) + _string(topic)
+        answer = self._call(_PRODUCE, 3, body + struct.pack(">iii", 1, 0, len(batch)) + batch)
+        code = struct.unpack_from(">h", answer, _after_string(answer, 4) + 8)[0]
+        if code:
+            raise RequestFailedError(f"produce: error {code}")
 
     def broker_count(self) -> int:
         """Metadata v1 for no topic: how many brokers the cluster has."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bench import failover
+from bench import compaction, failover
 from bench.native import Measured, rawload, rdload
 from bench.servers import Server
 from bench.setting import Setting
@@ -228,6 +228,11 @@ WORKLOADS = (
         name="one_partition_consume",
         title="consume 1 KB from one partition",
         measure=_consume("one_partition_consume", partitions=1, record_bytes=1000, records=1_500_000),
+    ),
+    Workload(
+        name="compaction",
+        title="compact millions of records over 100,000 keys; one-record requests meanwhile",
+        measure=compaction.compact,
     ),
     Workload(
         name="kill",

@@ -12,9 +12,9 @@ from ottla.runtime import shards
 from ottla.runtime.committer import Committer
 from ottla.runtime.fetcher import Fetch
 from ottla.services import Deferred
+from ottla.storage import log_manager, recovery
 from ottla.storage.group_commit import Commit, GroupCommit
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.recovery import LogRecovery
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 
@@ -87,4 +87,5 @@ def answer_groups_before_the_sync(patch: pytest.MonkeyPatch) -> None:
 
 def trust_the_page_cache(patch: pytest.MonkeyPatch) -> None:
     """Recovery leaves alone what the segments seem to hold, even if a sync of it has failed."""
-    patch.setattr(LogRecovery, "_write_again", lambda _self: None)
+    for module in (recovery, log_manager):
+        patch.setattr(module, "write_again", lambda *_args: None)
