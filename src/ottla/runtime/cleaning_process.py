@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptBatchError, StorageError
 from ottla.runtime.disk import OsDisk
-from ottla.storage.compaction import compact
 from ottla.storage.compaction_task import Done, Task
 
 if TYPE_CHECKING:
@@ -84,6 +83,8 @@ class Pace:
 
 
 def main(root: str) -> None:
+    from ottla.storage.compaction import compact  # the broker has no use for it
+
     parent = os.getppid()
     _die_with_parent()
     os.nice(NICENESS)

@@ -70,7 +70,7 @@ from ottla.runtime.transactions import TransactionCoordinators
 from ottla.runtime.upkeep import Upkeep
 from ottla.runtime.workers import Workers
 from ottla.services import AUTOMATIC, FORWARDED, Deferred
-from ottla.storage.compaction import compact
+from ottla.storage.compaction_task import Done, Task
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.storage.recovery import RecoveryReport
@@ -490,9 +490,14 @@ class Node:
             executor=self._cleaner_threads,
             high_watermark=self.partitions.high_watermark,
             held_back=self._upkeep.look,
-            compact=process.compact if process else lambda task: compact(self._disk, task, _at_once),
+            compact=process.compact if process else self._compact_here,
             cancel=process.cancel if process else _nothing,
         )
+
+    def _compact_here(self, task: Task) -> Done:
+        from ottla.storage.compaction import compact  # only simulated nodes need it
+
+        return compact(self._disk, task, _at_once)
 
     def _new_transactions(self) -> TransactionCoordinators:
         writer = MarkerWriter(

@@ -7,16 +7,17 @@ which change meanwhile: closed segments, below everything that is still moving.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ottla.storage.txn_index import AbortedTransaction
+from ottla.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Source:
     """A segment to be compacted."""
 
@@ -26,7 +27,7 @@ class Source:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LastBatch:
     """What keeps the state of a producer: its last batch, or a marker if none of its batches is remembered."""
 
@@ -36,7 +37,7 @@ class LastBatch:
     """-1: a marker of this epoch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Task:
     directory: str
     sources: Sequence[Source]
@@ -66,7 +67,7 @@ class Task:
         return cls(**fields)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Group:
     """Segments that have become one, which lies beside them under another name."""
 
@@ -75,7 +76,7 @@ class Group:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Done:
     groups: Sequence[Group]
     clean_offset: int
