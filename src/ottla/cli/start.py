@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     metavar="HOST:PORT,…",
     help="Cluster addresses of nodes to join. Nodes first started with the same seeds found a cluster together.",
 )
-@click.option("--http-port", metavar="PORT", help="TCP port for the HTTP API (8080 if it is free); 0 takes a free one.")
+@click.option(
+    "--http-port", metavar="PORT", help="TCP port for the HTTP API (8080, or the next free one); 0 takes any."
+)
 @click.option("--no-http", is_flag=True, help="Serve no HTTP API.")
 @click.option("--data-dir", metavar="DIR", help="Everything the node keeps (./data).")
 @click.option("--config", metavar="FILE", envvar="OTTLA_CONFIG", help="YAML file; config/broker.yaml explains it all.")
