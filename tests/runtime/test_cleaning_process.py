@@ -1,9 +1,12 @@
 """Compaction in a process of its own, on a real disk."""
 
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -17,6 +20,8 @@ from ottla.storage.log import Log
 from ottla.storage.verify import verify_log_directory
 from tests.storage.batches import DIRECTORY, NOW_MS, PARTITION, TOPIC_ID, append
 from tests.storage.compacting import COMPACTED, keyed, pairs_of, planned, put_in_place
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -68,6 +73,48 @@ def test_it_ends_soon_when_it_is_cancelled(log: Log, tmp_path: Path) -> None:
         process.compact(task)
 
     assert time.monotonic() - began < 10
+
+
+PARENT = """
+import sys
+from ottla.runtime.cleaning_process import CleaningProcess
+from ottla.storage.compaction_task import Task
+CleaningProcess(sys.argv[1]).compact(Task.from_json(sys.stdin.read()))
+"""
+
+
+def test_it_does_not_outlive_a_broker_that_is_killed(log: Log, tmp_path: Path) -> None:
+    task = task_of(plan_of(log), CleanerConfig(io_max_bytes_per_second=1024.0), now_ms=NOW_MS)
+    command = [sys.executable, "-c", PARENT, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as broker:
+        assert broker.stdin is not None
+        broker.stdin.write(task.to_json())
+        broker.stdin.close()
+        (child,) = wait_for(lambda: children_of(broker.pid))
+
+        broker.kill()
+
+    wait_for(lambda: not is_running(child))
+
+
+def children_of(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(condition: Callable[[], T]) -> T:
+    deadline = time.monotonic() + 30
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
 
 
 def test_the_pace_is_kept() -> None:

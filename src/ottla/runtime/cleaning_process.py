@@ -6,7 +6,7 @@
 The child ends with its task, so its memory is given back whole. It must not outlive the broker, since the next one
 would write the same files: the kernel is told to kill it with its parent, and it looks for itself as it goes on.
 
-`python -m ottla.runtime.cleaning_process DIRECTORY` is the child.
+`python -m ottla.runtime.cleaning_process DIRECTORY BROKER_PID` is the child.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CleaningProcess:
 
     def compact(self, task: Task) -> Done:
         """In a thread, which waits. CorruptBatchError if a batch is damaged, StorageError if it could not be done."""
-        command = [sys.executable, "-P", "-m", "ottla.runtime.cleaning_process", self._root]
+        command = [sys.executable, "-P", "-m", "ottla.runtime.cleaning_process", self._root, str(os.getpid())]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -82,15 +82,14 @@ class Pace:
             time.sleep(ahead_s)
 
 
-def main(root: str) -> None:
+def main(root: str, broker: int) -> None:
     from ottla.storage.compaction import compact  # the broker has no use for it
 
-    parent = os.getppid()
     _die_with_parent()
     os.nice(NICENESS)
 
     def check_parent() -> None:
-        if os.getppid() != parent:
+        if os.getppid() != broker:
             sys.exit("the broker is gone")
 
     check_parent()
@@ -110,4 +109,4 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))
