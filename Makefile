@@ -8,7 +8,7 @@ MINUTES ?= 30
 NODES   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-quick bench-cluster crash chaos simulate clean
+.PHONY: help install run test lint types imports unit interop bench bench-quick bench-cluster crash chaos spark-crash simulate clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ crash: install  ## kill -9 in a long loop, and the disk that crashes anywhere, t
 
 chaos: install  ## real nodes are killed, cut off, filled up and misled while clients write: make chaos MINUTES=30
 	MINUTES=$(MINUTES) $(BIN)/pytest -s tests/chaos
+
+spark-crash: install  ## a Spark query is killed in the middle of batches and started again (needs Java)
+	$(BIN)/pytest -m long tests/spark
 
 simulate: install  ## whole clusters and nodes in virtual time under faults: make simulate SEEDS=1000 NODES=3
 	$(BIN)/python -m ottla.testing.simulate --seeds $(SEEDS) --nodes $(NODES)

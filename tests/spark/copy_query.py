@@ -1,0 +1,35 @@
+"""A query in a process of its own, to be killed: copies one topic to another, in small batches, until all is copied."""
+
+from __future__ import annotations
+
+import sys
+
+from ottla.spark import session
+
+
+def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
+    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "512m"}
+    spark = session("copy", master="local[2]", settings=settings)
+    rows = (
+        spark.readStream.format("ottla")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .option("minPartitions", 2)
+        .option("maxOffsetsPerTrigger", 100)
+        .load()
+    )
+    (
+        rows.select("key", "value")
+        .writeStream.format("ottla")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", target)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
