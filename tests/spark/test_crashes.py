@@ -1,6 +1,6 @@
 """A query is killed (kill -9) in the middle of batches and started again: each row is there once.
 
-Spark's Python workers are in a process group of their own and may outlive the driver for a moment, as after a real crash.
+Spark's Python workers are in a process group of their own and may outlive the driver for a moment, as after a crash.
 Takes minutes: `make spark-crash`.
 """
 
