@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Time by the clock on the wall says how busy the machine is, not whether the code is right: what must be fast is measured
-# by bench/. Nothing else differs from Hypothesis's own profile (the one it has for CI where it finds itself there).
+# Time by the clock on the wall says how busy the machine is, not whether the code is right: what must be fast is
+# measured by bench/. Nothing else differs from Hypothesis's own profile (the one for CI where it finds itself there).
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")
 
