@@ -20,29 +20,31 @@ BLACKOUTS = Faults(blackout=3, slow_disk=9, pause_s_max=1.2, down_s_max=2.0)
 LONELY_LEADERS = Faults(isolate=5, power_loss=5, blackout=2, kill=2, pause_s_max=2.0, down_s_max=3.0)
 """What a leader wrote while it was alone must go when it is back."""
 SEPARATIONS = Faults(isolate=6, freeze=2, power_loss=1, pause_s_max=4.0, down_s_max=3.0)
-STUMBLING = Faults(kill=4, power_loss=4, slow_disk=1, isolate=1, pause_s_max=0.4, down_s_max=0.3)
+STUMBLING = Faults(blackout=5, kill=5, isolate=2, pause_s_max=0.8, down_s_max=0.5)
 """Nodes that die and are back before an election is over."""
 
 
 @pytest.mark.parametrize(
-    ("bug", "faults", "rule"),
+    ("bug", "nodes", "faults", "rule"),
     [
-        (acknowledge_before_the_sync, BLACKOUTS, NoLostWrites),
-        (count_what_followers_have_not_synced, BLACKOUTS, NoLostWrites),
-        (skip_the_epoch_check, LONELY_LEADERS, SameReplicas),
-        (lose_truncations, LONELY_LEADERS, SameReplicas),
-        (shrink_without_the_controller, SEPARATIONS, NoLostWrites),
-        (vote_without_persisting, STUMBLING, OneLeaderPerTerm),
+        (acknowledge_before_the_sync, 3, BLACKOUTS, NoLostWrites),
+        (count_what_followers_have_not_synced, 3, BLACKOUTS, NoLostWrites),
+        (skip_the_epoch_check, 3, LONELY_LEADERS, SameReplicas),
+        (lose_truncations, 3, LONELY_LEADERS, SameReplicas),
+        (shrink_without_the_controller, 3, SEPARATIONS, NoLostWrites),
+        (vote_without_persisting, 5, STUMBLING, OneLeaderPerTerm),
     ],
 )
-def test_a_planted_bug_is_found(bug: Bug, faults: Faults, rule: type[Checker], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_is_found(
+    bug: Bug, nodes: int, faults: Faults, rule: type[Checker], monkeypatch: pytest.MonkeyPatch
+) -> None:
     bug(monkeypatch)
-    assert any(breaks(rule, faults, seed) for seed in range(SEEDS_MAX))
+    assert any(breaks(rule, nodes, faults, seed) for seed in range(SEEDS_MAX))
 
 
-def breaks(rule: type[Checker], faults: Faults, seed: int) -> bool:
+def breaks(rule: type[Checker], nodes: int, faults: Faults, seed: int) -> bool:
     try:
-        simulate(seed, CROWD, nodes=3, faults=faults, virtual_seconds=20)
+        simulate(seed, CROWD, nodes=nodes, faults=faults, virtual_seconds=20)
     except SimulationFailedError as found:
         return any(violation.rule == rule.__name__ for violation in found.violations)
     return False
