@@ -345,7 +345,6 @@ def test_offsets_of_a_generation_that_is_unknown_are_refused() -> None:
 
 
 def test_a_prepared_transaction_is_taken_over_after_a_crash_and_committed() -> None:
-    enabled = TransactionConfig(transaction_two_phase_commit_enable=True)
     seen: list[Producer] = []
 
     async def prepare(rig: NodeRig) -> None:
@@ -367,15 +366,15 @@ def test_a_prepared_transaction_is_taken_over_after_a_crash_and_committed() -> N
         assert await committed(rig, "t", 0) == [b"a", b"b"]
         assert await committed(rig, "t", 1) == [b"a"]
 
-    with_node(take_over, disk=with_node_that_dies(prepare, transactions=enabled), transactions=enabled)
+    with_node(take_over, disk=with_node_that_dies(prepare))
 
 
-def test_two_phases_have_to_be_enabled() -> None:
+def test_two_phases_can_be_forbidden() -> None:
     async def scenario(rig: NodeRig) -> None:
         answer = await Client(rig).init(enable2_pc=True)
         assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
-    with_node(scenario)
+    with_node(scenario, transactions=TransactionConfig(transaction_two_phase_commit_enable=False))
 
 
 # Administration

@@ -530,8 +530,8 @@ def test_those_who_wait_are_sent_to_the_new_coordinator() -> None:
 # Two phases (KIP-939)
 
 
-def test_two_phases_have_to_be_enabled() -> None:
-    answer = Host(TransactionConfig()).init(enable2_pc=True)
+def test_two_phases_can_be_forbidden() -> None:
+    answer = Host(TransactionConfig(transaction_two_phase_commit_enable=False)).init(enable2_pc=True)
     assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 

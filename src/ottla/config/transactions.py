@@ -25,9 +25,9 @@ class TransactionConfig:
         kafka=("transaction.remove.expired.transaction.cleanup.interval.ms",),
     )
     """The time between two looks for transactional ids to forget."""
-    transaction_two_phase_commit_enable: bool = setting(False, kafka=("transaction.two.phase.commit.enable",))
+    transaction_two_phase_commit_enable: bool = setting(True, kafka=("transaction.two.phase.commit.enable",))
     """Whether producers may prepare transactions that never time out, to commit them together with something else
-    (KIP-939)."""
+    (KIP-939). Kafka's default is false; here the Spark sink relies on it, and `ottla txn` ends what was left behind."""
     transaction_state_log_num_partitions: int = setting(
         50, at_least=1, at_most=10_000, kafka=("transaction.state.log.num.partitions",)
     )
