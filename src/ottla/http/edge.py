@@ -1,7 +1,7 @@
 """The outermost part: what holds for every request, and the routes that are too hot for a framework.
 
-FastAPI costs some 150 µs a request, three times what it takes to write a message. So producing and consuming are served
-here, from the ASGI messages; FastAPI knows these routes too, for their documentation.
+FastAPI costs some 70 µs a request, of the 166 that 6,000 requests a second leave for everything. So producing and
+consuming are served here, from the ASGI messages; FastAPI knows these routes too, for their documentation.
 """
 
 from __future__ import annotations

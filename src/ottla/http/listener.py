@@ -1,6 +1,6 @@
 """The port of the HTTP API: taken when the node has started, served from the first connection on.
 
-FastAPI takes half a second of CPU to load, and 25 MB. Neither is spent before somebody asks: until then there is only a
+FastAPI takes half a second of CPU to load, and 27 MB. Neither is spent before somebody asks: until then there is only a
 listening socket, whose first connection waits in the backlog while a thread loads the rest.
 """
 
