@@ -42,6 +42,9 @@ def _consumer(bootstrap: str, *topics: str, **settings: Any) -> Iterator[KafkaCo
     defaults: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
     consumer = KafkaConsumer(*topics, bootstrap_servers=bootstrap, **(defaults | settings))
     try:
+        if "group_id" in settings:  # a member that assigns partitions before it knows any stays with none
+            for topic in topics:
+                eventually(lambda: consumer.partitions_for_topic(topic))  # noqa: B023 - asked within the turn
         yield consumer
     finally:
         consumer.close()

@@ -42,6 +42,7 @@ records = st.builds(
     Record,
     key=st.one_of(st.none(), st.builds(lambda size, letter: letter * size, sizes, st.sampled_from([b"a", b"b"]))),
     value=st.one_of(st.none(), st.binary(max_size=10), st.just(bytes(20_000))),
+    headers=st.just(()),
     timestamp_ms=st.sampled_from([0, 5, 63, 64, 9_000, -1, 1 << 40]),
 )
 

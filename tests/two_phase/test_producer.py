@@ -209,7 +209,9 @@ def test_records_of_a_decided_transaction_show_later_if_the_node_is_away_at_its_
 def test_brokers_that_do_not_allow_it_are_told_apart(
     producer_of: Make, tmp_path: Path, database: sqlite3.Connection
 ) -> None:
-    with NodeProcess(tmp_path / "plain", "--no-http") as node, pytest.raises(RefusedError, match=r"two\.phase\.commit"):
+    forbidden = ("--set", "transactions.transaction_two_phase_commit_enable=false", "--no-http")
+    plain = NodeProcess(tmp_path / "plain", *forbidden)
+    with plain as node, pytest.raises(RefusedError, match=r"two\.phase\.commit"):
         producer_of(node, database, "plain")
 
 

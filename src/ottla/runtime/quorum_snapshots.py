@@ -32,13 +32,19 @@ class SnapshotTaker:
         self._executor = executor
         self._bytes_max = bytes_max
         self._is_busy = False
+        self._grown_before = 0
+        self._looked_at: tuple[MetadataImage, int] | None = None
+        """The newest that came while a snapshot was being taken."""
         self._is_stopped = False
         self._idle = asyncio.Event()
         self._idle.set()
 
     def look(self, image: MetadataImage, applied: int) -> None:
         """`image` holds everything up to the entry `applied`: take a snapshot of it if it is time."""
-        if self._is_busy or self._is_stopped or self._quorum.store.log.grown_bytes < self._bytes_max:
+        if self._is_busy:
+            self._looked_at = image, applied
+            return
+        if self._is_stopped or self._quorum.store.log.grown_bytes < self._bytes_max:
             return
         snapshot = self._quorum.snapshot_at(applied)
         if snapshot is not None and snapshot.last.index > self._quorum.store.newest.snapshot.last.index:
@@ -50,6 +56,7 @@ class SnapshotTaker:
 
     def _begin(self, snapshot: Snapshot, image: MetadataImage) -> None:
         self._is_busy = True
+        self._grown_before = self._quorum.store.log.grown_bytes
         self._idle.clear()
         snapshot_id = SnapshotId(self._quorum.store.log.end_offset(snapshot.last.index), snapshot.last.term)
         stored = StoredSnapshot(snapshot_id=snapshot_id, snapshot=snapshot)
@@ -80,9 +87,15 @@ class SnapshotTaker:
         if error is not None:
             log.warning("no snapshot of the metadata could be written: %s", error)
         elif not self._is_stopped:
+            since = self._quorum.store.log.grown_bytes - self._grown_before
             self._quorum.took_snapshot(stored)
+            log_now = self._quorum.store.log
+            log_now.grown_bytes = max(log_now.grown_bytes, since)  # what came while it was taken is not in it
         self._end()
 
     def _end(self) -> None:
         self._is_busy = False
         self._idle.set()
+        newer, self._looked_at = self._looked_at, None
+        if newer is not None:
+            self.look(*newer)
