@@ -1,3 +1,5 @@
+import gc
+import weakref
 from collections.abc import Sequence
 
 from ottla.errors import BrokerError, ErrorCode
@@ -67,3 +69,28 @@ def test_whoever_holds_things_for_an_answer_hears_when_nobody_waits_for_it() -> 
     deferred.complete(1)
 
     assert heard == ["abandoned"]
+
+
+def test_an_answer_that_was_given_is_freed_without_the_collector() -> None:
+    """Whoever holds things for an answer holds the answer too: the circle must end with it, or megabytes wait for gc."""
+
+    class Large:
+        """What an answer may be."""
+
+    class Waiting:
+        def __init__(self) -> None:
+            self.deferred: Deferred[Large] = Deferred()
+            self.deferred.on_abandon = self.leave
+
+        def leave(self) -> None:
+            """Nobody waits any more."""
+
+    gc.disable()
+    try:
+        waiting, answer = Waiting(), Large()
+        freed = weakref.ref(answer)
+        waiting.deferred.complete(answer)
+        del waiting, answer
+        assert freed() is None
+    finally:
+        gc.enable()

@@ -59,6 +59,7 @@ class Deferred(Token, Generic[T]):
     def complete(self, value: T) -> None:
         self.value = value
         self.done = True
+        self.on_abandon = None  # whoever holds things for the answer is held by it no longer: large answers go at once
         listener = self._listener
         if listener is not None:
             self._listener = None
@@ -67,6 +68,7 @@ class Deferred(Token, Generic[T]):
     def fail(self, error: BrokerError) -> None:
         self.error = error
         self.done = True
+        self.on_abandon = None
         listener = self._listener
         if listener is not None:
             self._listener = None
