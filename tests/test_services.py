@@ -72,7 +72,7 @@ def test_whoever_holds_things_for_an_answer_hears_when_nobody_waits_for_it() -> 
 
 
 def test_an_answer_that_was_given_is_freed_without_the_collector() -> None:
-    """Whoever holds things for an answer holds the answer too: the circle must end with it, or megabytes wait for gc."""
+    """Whoever holds things for an answer holds the answer too: that circle must end with it, or megabytes wait."""
 
     class Large:
         """What an answer may be."""
