@@ -22,7 +22,8 @@ from ottla.protocol.messages.offset_commit import (
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from ottla.protocol.versioned import encode_with_version
-from ottla.replicated import Reply, Result, Token
+from ottla.replicated import Reply, Result
+from tests.ticket import Ticket
 
 START_MS = 1_700_000_000_000
 SESSION_MS = 10_000
@@ -48,24 +49,6 @@ class Dice:
     def randbytes(self, count: int) -> bytes:
         self.count += 1
         return self.count.to_bytes(count, "big")
-
-
-class Ticket(Token):
-    """A caller: it must be answered once."""
-
-    __slots__ = ("answers",)
-
-    def __init__(self) -> None:
-        self.answers: list[Any] = []
-
-    @property
-    def waits(self) -> bool:
-        return not self.answers
-
-    @property
-    def answer(self) -> Any:
-        assert len(self.answers) == 1, f"answered {len(self.answers)} times"
-        return self.answers[0]
 
 
 class Host:

@@ -15,7 +15,8 @@ from ottla.groups.records import GroupMetadata, GroupRecord
 from ottla.groups.shard import GroupShard
 from ottla.groups.states import TRANSITIONS, GroupState
 from ottla.replicated import Result
-from tests.groups.harness import REBALANCE_MS, Client, Host, Ticket, refused, subscription
+from tests.groups.harness import REBALANCE_MS, Client, Host, refused, subscription
+from tests.ticket import Ticket
 
 GROUP = "g"
 NAMES = ("a", "b", "s", "z")

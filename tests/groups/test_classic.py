@@ -16,12 +16,12 @@ from tests.groups.harness import (
     SESSION_MS,
     Client,
     Host,
-    Ticket,
     refused,
     settle,
     stable_group,
     subscription,
 )
+from tests.ticket import Ticket
 
 # Joining
 

@@ -23,8 +23,9 @@ from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.leave_group import MemberIdentity
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 from ottla.replicated import Reply, Result
-from tests.groups.harness import Client, Host, Ticket, subscription
+from tests.groups.harness import Client, Host, subscription
 from tests.scenarios import check_scenario, scenario_files
+from tests.ticket import Ticket
 
 GROUP = "g"
 UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000}

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.client.admin import Admin
+from tests.dying import NEVER
 from tests.interop.node_process import NodeProcess
 from tests.interop.test_confluent_transactions import read_all
 from tests.interop.waiting import eventually
@@ -44,11 +45,11 @@ def fill(node: NodeProcess) -> None:
 
 def test_every_output_is_there_once_after_a_kill_at_every_step(node: NodeProcess) -> None:
     fill(node)
-    for step in [*range(1, STEPS), crashing.NEVER]:
+    for step in [*range(1, STEPS), NEVER]:
         process = processes.Process(target=crashing.work, args=(node.bootstrap, "in", "out", step))
         process.start()
         process.join(60)
-        assert process.exitcode == (0 if step == crashing.NEVER else -signal.SIGKILL), step
+        assert process.exitcode == (0 if step == NEVER else -signal.SIGKILL), step
 
     found = Counter(read_all(node.bootstrap, "out", 2))
 

@@ -16,6 +16,7 @@ from ottla.transactions.log_format import decode_record, encode_record
 from ottla.transactions.shard import NEEDS_PRODUCER_ID, Markers, TransactionShard
 from ottla.transactions.transaction import Producer
 from ottla.types import TopicPartition
+from tests.ticket import Ticket
 
 START_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
@@ -23,24 +24,6 @@ FIRST_PRODUCER_ID = 1_000
 CONFIG = TransactionConfig(transaction_two_phase_commit_enable=True)
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
-
-
-class Ticket(Token):
-    """A caller: it must be answered once."""
-
-    __slots__ = ("answers",)
-
-    def __init__(self) -> None:
-        self.answers: list[Any] = []
-
-    @property
-    def waits(self) -> bool:
-        return not self.answers
-
-    @property
-    def answer(self) -> Any:
-        assert len(self.answers) == 1, f"answered {len(self.answers)} times"
-        return self.answers[0]
 
 
 class Host:

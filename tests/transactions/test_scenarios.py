@@ -25,7 +25,8 @@ from ottla.transactions.shard import NEEDS_PRODUCER_ID
 from ottla.transactions.transaction import NO_PRODUCER, IdForgotten, Producer, Transaction, TransactionRecord
 from ottla.types import TopicPartition
 from tests.scenarios import check_scenario, scenario_files
-from tests.transactions.harness import FIRST_PRODUCER_ID, Host, Ticket
+from tests.ticket import Ticket
+from tests.transactions.harness import FIRST_PRODUCER_ID, Host
 
 UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000}
 

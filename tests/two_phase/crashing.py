@@ -5,20 +5,18 @@ could leave behind is one that some number of steps leaves behind.
 """
 
 import contextlib
-import itertools
 import os
 import signal
 import sqlite3
-from collections.abc import Callable
 from typing import Any
 
 from ottla.two_phase import TwoPhaseProducer
 from ottla.two_phase.brokers import Brokers
 from ottla.two_phase.databases import Postgres, Sqlite
 from ottla.two_phase.writer import Writer
+from tests.dying import NEVER, die_at
 
 TOPIC = "orders"
-NEVER = 0
 STEPS: tuple[tuple[type, str], ...] = (
     (Brokers, "ask"),
     (Sqlite, "begin"),
@@ -26,28 +24,6 @@ STEPS: tuple[tuple[type, str], ...] = (
     (Sqlite, "commit"),
     (Sqlite, "rollback"),
 )
-
-
-def die_at(step: int) -> None:
-    counter = itertools.count(1)
-
-    def tick() -> None:
-        if next(counter) == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    for owner, name in STEPS:
-        setattr(owner, name, _with_steps(getattr(owner, name), tick))
-
-
-def _with_steps(method: Callable[..., Any], tick: Callable[[], None]) -> Callable[..., Any]:
-    def wrapped(*arguments: Any, **options: Any) -> Any:
-        tick()
-        try:
-            return method(*arguments, **options)
-        finally:
-            tick()
-
-    return wrapped
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -60,7 +36,7 @@ def work(bootstrap: str, path: str, run: str, step: int) -> None:
     """Two transactions that are committed, around one that is not."""
     database = connect(path)
     if step != NEVER:
-        die_at(step)
+        die_at(step, STEPS)
     with TwoPhaseProducer(database, transactional_id="shop", bootstrap_servers=bootstrap) as producer:
         _order(database, producer, f"{run}/first")
         with contextlib.suppress(ZeroDivisionError):
@@ -71,7 +47,7 @@ def work(bootstrap: str, path: str, run: str, step: int) -> None:
 def recover(bootstrap: str, path: str, step: int) -> None:
     database = connect(path)
     if step != NEVER:
-        die_at(step)
+        die_at(step, STEPS)
     with TwoPhaseProducer(database, transactional_id="shop", bootstrap_servers=bootstrap):
         pass
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.dying import NEVER
 from tests.interop.node_process import NodeProcess
 from tests.interop.test_confluent_transactions import read_all
 from tests.two_phase import crashing
@@ -57,7 +58,7 @@ def test_database_and_topic_agree_after_a_kill_at_every_step(node: NodeProcess, 
         outcome(crashing.recover, node.bootstrap, path, step % RECOVERY_STEPS)  # may be killed as well
     else:
         pytest.fail("it takes more steps than expected")
-    assert outcome(crashing.recover, node.bootstrap, path, crashing.NEVER) == 0
+    assert outcome(crashing.recover, node.bootstrap, path, NEVER) == 0
 
     rows, records = both_sides(node, path)
 
@@ -82,7 +83,7 @@ def test_a_kill_at_every_step_of_the_recovery_changes_no_decision(node: NodeProc
             if code == 0:
                 break
             assert code == -signal.SIGKILL
-            assert outcome(crashing.recover, node.bootstrap, path, crashing.NEVER) == 0
+            assert outcome(crashing.recover, node.bootstrap, path, NEVER) == 0
         assert step >= RECOVERY_STEPS // 2
 
     rows, records = both_sides(node, path)
