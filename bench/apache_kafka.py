@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+Artifact = tuple[str, str, str]
+"""Group, name and version."""
+
 VERSION = "4.3.1"
 HOME = Path(os.environ.get("OTTLA_INTEROP_DIR", Path(__file__).parent.parent / ".interop")).resolve()
 _DEPENDENCIES = (
@@ -19,7 +22,8 @@ _DEPENDENCIES = (
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3"),
 )
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _PROJECT = """\
 <project>
   <modelVersion>4.0.0</modelVersion>
@@ -46,14 +50,19 @@ class KafkaUnavailableError(Exception):
 
 def jars() -> str:
     """The class path, fetched at first use."""
+    return f"{fetched(f'kafka-{VERSION}', _DEPENDENCIES, alone=False)}/*"
+
+
+def fetched(name: str, artifacts: Sequence[Artifact], *, alone: bool) -> Path:
+    """A directory with these artifacts, fetched at first use; with what they depend on unless `alone`."""
     for program, package in (("java", "a Java runtime (17 or newer)"), ("mvn", "Maven")):
         if shutil.which(program) is None:
             raise KafkaUnavailableError(f"`{program}` is missing: install {package} to compare with Apache Kafka")
-    libraries = HOME / f"kafka-{VERSION}"
+    libraries = HOME / name
     with _only_one_at_a_time():
         if not libraries.exists():
-            _resolve(libraries)
-    return f"{libraries}/*"
+            _resolve(libraries, artifacts, alone)
+    return libraries
 
 
 @contextmanager
@@ -64,16 +73,18 @@ def _only_one_at_a_time() -> Iterator[None]:
         yield
 
 
-def _resolve(libraries: Path) -> None:
+def _resolve(libraries: Path, artifacts: Sequence[Artifact], alone: bool) -> None:
     project = HOME / "pom.xml"
-    project.write_text(_PROJECT.format("\n    ".join(_DEPENDENCY.format(*parts) for parts in _DEPENDENCIES)))
+    excluded = _ALONE if alone else ""
+    dependencies = [_DEPENDENCY.format(*artifact, excluded) for artifact in artifacts]
+    project.write_text(_PROJECT.format("\n    ".join(dependencies)))
     (HOME / "log4j2.xml").write_text(_LOGGING)
     unfinished = libraries.with_name(f"{libraries.name}.part")
     command = ["mvn", "-q", "-B", "-f", str(project), "dependency:copy-dependencies"]
     command += [f"-DoutputDirectory={unfinished}", "-DincludeScope=runtime"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise KafkaUnavailableError(f"Maven could not fetch Apache Kafka {VERSION}:\n{done.stdout.strip()}")
+        raise KafkaUnavailableError(f"Maven could not fetch {libraries.name}:\n{done.stdout.strip()}")
     unfinished.rename(libraries)
 
 
