@@ -1,7 +1,7 @@
 """Compiles and runs the load drivers in `native/`.
 
 They are in C because a Python client would be the limit of every measurement. `rawload` needs a C compiler and nothing
-else; `rdload` is linked with the librdkafka that the confluent-kafka wheel brings along.
+else; `rdload` and `txnload` are linked with the librdkafka that the confluent-kafka wheel brings along.
 """
 
 import importlib.util
@@ -30,6 +30,10 @@ def rdload(**options: object) -> Measured:
     return _run("rdload", options)
 
 
+def txnload(**options: object) -> Measured:
+    return _run("txnload", options)
+
+
 def _run(name: str, options: dict[str, object]) -> Measured:
     arguments = [str(_built(name))]
     for option, value in options.items():
@@ -55,7 +59,7 @@ def _compile(name: str, source: Path, binary: Path) -> None:
         raise DriverError("the load drivers are in C: install a C compiler (gcc or clang) and try again")
     BUILD.mkdir(exist_ok=True)
     command = [compiler, "-O2", "-Wall", "-Wextra", "-o", str(binary), str(source), "-lpthread"]
-    if name == "rdload":
+    if name != "rawload":
         library = librdkafka()
         command += [str(library), f"-Wl,-rpath,{library.parent}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

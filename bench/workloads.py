@@ -5,20 +5,16 @@ Each workload is a function of a running server and returns figures by name; the
 librdkafka), `broker_rss_mb`. Every run writes to topics of its own and deletes them.
 """
 
-import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import compaction, failover
+from bench import compaction, failover, transactions
 from bench.native import Measured, rawload, rdload
-from bench.servers import Server
 from bench.setting import Setting
-from bench.wire import WireClient, wait_for_leaders
-
-_run_numbers = itertools.count()
+from bench.topics import listed, new_name, new_topic
+from bench.wire import WireClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,28 +24,12 @@ class Workload:
     measure: Callable[[Setting], Measured]
 
 
-@contextmanager
-def _topic(server: Server, name: str, partitions: int) -> Iterator[tuple[str, list[int]]]:
-    """A new topic, and the port of the leader of each of its partitions."""
-    topic = f"{name}-{next(_run_numbers)}"
-    with WireClient(server.port) as client:
-        client.create_topics([topic], partitions=partitions, replicas=server.replicas)
-        try:
-            yield topic, wait_for_leaders(server.port, topic)
-        finally:
-            client.delete_topics([topic])
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
 def _raw(name: str, *, partitions: int = 6, **options: object) -> Callable[[Setting], Measured]:
     def measure(at: Setting) -> Measured:
-        with _topic(at.server, name, partitions) as (topic, leaders):
+        with new_topic(at.server, name, partitions) as (topic, leaders):
             return rawload(
-                leaders=_listed(leaders),
-                pids=_listed(at.server.pids),
+                leaders=listed(leaders),
+                pids=listed(at.server.pids),
                 topic=topic,
                 partitions=partitions,
                 seconds=at.windows.seconds,
@@ -62,11 +42,11 @@ def _raw(name: str, *, partitions: int = 6, **options: object) -> Callable[[Sett
 
 def _rd(name: str, mode: str, *, partitions: int = 6, **options: object) -> Callable[[Setting], Measured]:
     def measure(at: Setting) -> Measured:
-        with _topic(at.server, name, partitions) as (topic, _):
+        with new_topic(at.server, name, partitions) as (topic, _):
             return rdload(
                 mode=mode,
                 bootstrap=at.server.bootstrap,
-                pids=_listed(at.server.pids),
+                pids=listed(at.server.pids),
                 topic=topic,
                 partitions=partitions,
                 seconds=at.windows.seconds,
@@ -80,9 +60,9 @@ def _rd(name: str, mode: str, *, partitions: int = 6, **options: object) -> Call
 def _consume(name: str, *, record_bytes: int, records: int, partitions: int = 6) -> Callable[[Setting], Measured]:
     def measure(at: Setting) -> Measured:
         count = int(records * at.windows.data_scale)
-        common: dict[str, object] = {"bootstrap": at.server.bootstrap, "pids": _listed(at.server.pids), "count": count}
+        common: dict[str, object] = {"bootstrap": at.server.bootstrap, "pids": listed(at.server.pids), "count": count}
         common |= {"record_bytes": record_bytes, "partitions": partitions}
-        with _topic(at.server, name, partitions) as (topic, _):
+        with new_topic(at.server, name, partitions) as (topic, _):
             rdload(mode="fill", topic=topic, **common)
             return rdload(mode="consume", topic=topic, **common)
 
@@ -115,7 +95,7 @@ def _start_and_idle(at: Setting) -> Measured:
 
 def _create_topics(at: Setting) -> Measured:
     """One topic at a time, then 1,000 in one request."""
-    prefix = f"created-{next(_run_numbers)}"
+    prefix = new_name("created")
     one = [f"{prefix}-one-{n}" for n in range(20)]
     many = [f"{prefix}-many-{n}" for n in range(1000)]
     times = []
@@ -230,6 +210,16 @@ WORKLOADS = (
         measure=_consume("one_partition_consume", partitions=1, record_bytes=1000, records=1_500_000),
     ),
     Workload(
+        name="transactions",
+        title="transactions of 10 records over 3 partitions, one after the other",
+        measure=transactions.one_after_the_other,
+    ),
+    Workload(
+        name="read_committed",
+        title="consume committed records among many small transactions, one in five aborted",
+        measure=transactions.read_committed,
+    ),
+    Workload(
         name="compaction",
         title="compact millions of records over 100,000 keys; one-record requests meanwhile",
         measure=compaction.compact,
@@ -256,6 +246,7 @@ CLUSTER = (
     "produce_1conn",
     "produce_200conn",
     "e2e_1k",
+    "transactions",
     "topics",
     *FAILOVER,
     "start",

@@ -1,4 +1,4 @@
-/* The part of librdkafka's public interface that rdload uses.
+/* The part of librdkafka's public interface that rdload and txnload use.
  *
  * The library itself comes with the confluent-kafka wheel, which has no header in it; declaring the two dozen functions
  * here means that the benchmarks need nothing but a C compiler, and that they measure the very library that
@@ -16,6 +16,7 @@ typedef struct rd_kafka_topic_s rd_kafka_topic_t;
 typedef struct rd_kafka_topic_conf_s rd_kafka_topic_conf_t;
 typedef struct rd_kafka_queue_s rd_kafka_queue_t;
 typedef struct rd_kafka_op_s rd_kafka_event_t;
+typedef struct rd_kafka_error_s rd_kafka_error_t;
 
 typedef struct {
     int err;
@@ -31,6 +32,7 @@ typedef struct {
 
 enum { RD_KAFKA_PRODUCER = 0, RD_KAFKA_CONSUMER = 1 };
 enum { RD_KAFKA_CONF_OK = 0 };
+enum { RD_KAFKA_MSG_F_COPY = 2 };
 enum { RD_KAFKA_EVENT_DR = 0x1, RD_KAFKA_EVENT_ERROR = 0x8 };
 enum { RD_KAFKA_OFFSET_BEGINNING = -2, RD_KAFKA_OFFSET_END = -1 };
 enum { RD_KAFKA_RESP_ERR_QUEUE_FULL = -184, RD_KAFKA_RESP_ERR_PARTITION_EOF = -191 };
@@ -66,4 +68,10 @@ int rd_kafka_consume_start_queue(rd_kafka_topic_t *topic, int32_t partition, int
 int rd_kafka_consume_stop(rd_kafka_topic_t *topic, int32_t partition);
 ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *queue, int timeout_ms, rd_kafka_message_t **messages, size_t size);
 void rd_kafka_message_destroy(rd_kafka_message_t *message);
+
+rd_kafka_error_t *rd_kafka_init_transactions(rd_kafka_t *rk, int timeout_ms);
+rd_kafka_error_t *rd_kafka_begin_transaction(rd_kafka_t *rk);
+rd_kafka_error_t *rd_kafka_commit_transaction(rd_kafka_t *rk, int timeout_ms);
+rd_kafka_error_t *rd_kafka_abort_transaction(rd_kafka_t *rk, int timeout_ms);
+const char *rd_kafka_error_string(const rd_kafka_error_t *error);
 #endif

@@ -20,7 +20,7 @@
 #define CONSUME_AT_ONCE 1000
 
 static const char *mode = "produce", *bootstrap = "127.0.0.1:9092", *topic_name = "bench", *acks = "-1", *compression = "none";
-static const char *pids = "", *batch_bytes = "", *linger_ms = "5", *in_flight = "5";
+static const char *pids = "", *batch_bytes = "", *linger_ms = "5", *in_flight = "5", *isolation = "read_committed";
 static int record_bytes = 100, partitions = 6;
 static double seconds = 5, warmup = 1, rate = 1000, count = 0;
 static char error_text[512];
@@ -125,6 +125,7 @@ static rd_kafka_t *new_consumer(const char *group) {
     set(conf, "enable.auto.commit", "false");
     set(conf, "enable.auto.offset.store", "false");
     set(conf, "queued.min.messages", "1000000");
+    set(conf, "isolation.level", isolation);
     rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_CONSUMER, conf, error_text, sizeof error_text);
     if (!rk) fail("consumer", error_text);
     return rk;
@@ -251,7 +252,8 @@ static void run_latency(void) {
 int main(int argc, char **argv) {
     struct option_spec specs[] = {
         TEXT("mode", mode), TEXT("bootstrap", bootstrap), TEXT("topic", topic_name), TEXT("acks", acks), TEXT("compression", compression),
-        TEXT("batch-bytes", batch_bytes), TEXT("linger-ms", linger_ms), TEXT("in-flight", in_flight), NUMBER("record-bytes", record_bytes),
+        TEXT("batch-bytes", batch_bytes), TEXT("linger-ms", linger_ms), TEXT("in-flight", in_flight), TEXT("isolation", isolation),
+        NUMBER("record-bytes", record_bytes),
         NUMBER("partitions", partitions), TEXT("pids", pids), REAL("seconds", seconds), REAL("warmup", warmup), REAL("rate", rate),
         REAL("count", count), {0}};
     read_options(argc, argv, specs);
