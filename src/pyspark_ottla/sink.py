@@ -10,7 +10,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -20,10 +20,11 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, Null
 from ottla.errors import ErrorCode
 from ottla.protocol.compression import Compression
 from pyspark_ottla.encoding import Encoder
+from pyspark_ottla.markers import Marked, Markers
 from pyspark_ottla.options import Options, OptionsError
 from pyspark_ottla.producing import Identity, Sender, plain_identity
-from pyspark_ottla.transactions import FENCED, end, start
-from pyspark_ottla.two_phase import Prepared, TwoPhase
+from pyspark_ottla.transactions import NOT_OURS, end, start
+from pyspark_ottla.two_phase import BatchLostError, Begun, Prepared, TwoPhase
 from pyspark_ottla.wire import Cluster, WireError
 
 __all__ = ["BatchWriter", "SinkOptions", "StreamWriter"]
@@ -46,6 +47,9 @@ COLUMN_TYPES: Final = {
     "partition": NUMBERS,
     "headers": (ArrayType,),
 }
+
+NO_TWO_PHASES: Final = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION)
+"""How a cluster says that it does not commit in two phases: it forbids it, or does not know it."""
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +104,22 @@ class Written(WriterCommitMessage):
     query: str
     prepared: Prepared | None = None
     """A stream's, exactly once."""
+    marked: Marked | None = None
+    """The same on a cluster without commits in two phases."""
     transactional_id: str | None = None
     writer: Identity | None = None
     """A batch job's, exactly once."""
+
+
+class _Rows(NamedTuple):
+    """What a task wrote."""
+
+    rows: int
+    topics: set[str]
+
+    @property
+    def topic(self) -> str | None:
+        return min(self.topics, default=None)
 
 
 class _Writes:
@@ -114,25 +131,27 @@ class _Writes:
 
     def _write_all(
         self, cluster: Cluster, rows: Iterator[pa.RecordBatch], identity: Identity, transactional_id: str | None
-    ) -> set[str]:
-        """Write the rows of a task, all acknowledged; the topics that they went to."""
+    ) -> _Rows:
+        """Write the rows of a task, all acknowledged."""
 
         def partition_count(topic: str) -> int:
             return len(cluster.persist(lambda: cluster.topics([topic]))[topic].leaders)
 
         encoder = Encoder(self._options.topic, partition_count, self._options.batch_bytes)
         sender = Sender(cluster, identity, transactional_id=transactional_id, compression=self._options.compression)
+        count = 0
         for batch in rows:
             sender.send(encoder.encode(batch))
+            count += batch.num_rows
         sender.flush()
-        return {topic for topic, _ in sender.partitions}
+        return _Rows(count, {topic for topic, _ in sender.partitions})
 
     def _write_plainly(self, rows: Iterator[pa.RecordBatch]) -> Written:
         with self._cluster() as cluster:
             self._write_all(cluster, rows, plain_identity(cluster), None)
         return Written(query="")
 
-    def _or_give_up(self, cluster: Cluster, write: Callable[[], set[str]], give_up: Callable[[], None]) -> set[str]:
+    def _or_give_up(self, cluster: Cluster, write: Callable[[], _Rows], give_up: Callable[[], None]) -> _Rows:
         try:
             return write()
         except BaseException:
@@ -145,7 +164,11 @@ class _Writes:
 
 
 class StreamWriter(_Writes, DataSourceStreamArrowWriter):
-    """Exactly once and atomic per batch (`two_phase`), or at least once."""
+    """Exactly once: atomic per batch (`two_phase`), or per task where the cluster has no such thing (`markers`).
+
+    Or at least once. Each task finds out by itself what the cluster offers; a batch in which they differ is not
+    committed.
+    """
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         if not self._options.is_exactly_once:
@@ -155,17 +178,30 @@ class StreamWriter(_Writes, DataSourceStreamArrowWriter):
         if query is None or batch is None:
             raise RuntimeError("Spark does not say which query and batch this is")
         with self._cluster() as cluster:
-            prepared = self._prepare(cluster, iterator, TwoPhase(cluster, query, int(batch)), context.partitionId())
-        return Written(query=query, prepared=prepared)
+            return self.write_task(cluster, iterator, query, int(batch), context.partitionId())
 
-    def _prepare(self, cluster: Cluster, rows: Iterator[pa.RecordBatch], protocol: TwoPhase, task: int) -> Prepared:
+    def write_task(
+        self, cluster: Cluster, rows: Iterator[pa.RecordBatch], query: str, batch: int, task: int
+    ) -> Written:
+        """Exactly once, for one task of a batch."""
+        protocol = TwoPhase(cluster, query, batch)
         try:
             begun = protocol.begin(task)
         except WireError as error:
-            raise _explained(error) from error
+            if error.code not in NO_TWO_PHASES:
+                raise
+            return Written(query=query, marked=self._mark(cluster, rows, self._markers(cluster, query, batch), task))
+        return Written(query=query, prepared=self._prepare(cluster, rows, protocol, begun, task))
+
+    def _markers(self, cluster: Cluster, query: str, batch: int) -> Markers:
+        return Markers(cluster, query, batch, self._options.transaction_timeout_ms)
+
+    def _prepare(
+        self, cluster: Cluster, rows: Iterator[pa.RecordBatch], protocol: TwoPhase, begun: Begun, task: int
+    ) -> Prepared:
         if begun.is_decided:
             return Prepared(task=task, decider=begun.decider, is_decided=True)
-        topics = self._or_give_up(
+        written = self._or_give_up(
             cluster,
             lambda: self._write_all(cluster, rows, begun.writer, protocol.transactional_id(task)),
             lambda: protocol.give_up(task, begun.writer),
@@ -174,20 +210,49 @@ class StreamWriter(_Writes, DataSourceStreamArrowWriter):
             task=task,
             decider=begun.decider,
             is_decided=False,
-            writer=begun.writer if topics else None,
-            topic=min(topics, default=None),
+            writer=begun.writer if written.topics else None,
+            topic=written.topic,
         )
 
+    def _mark(self, cluster: Cluster, rows: Iterator[pa.RecordBatch], protocol: Markers, task: int) -> Marked:
+        begun = protocol.begin(task)
+        if begun.rows is not None:
+            protocol.check_rows(task, begun.rows, sum(batch.num_rows for batch in rows))
+            return Marked(task=task, writer=None, topic=None)
+
+        def write() -> _Rows:
+            written = self._write_all(cluster, rows, begun.writer, protocol.transactional_id(task))
+            if written.topic is not None:
+                protocol.mark(task, begun.writer, written.topic, written.rows)
+            return written
+
+        written = self._or_give_up(cluster, write, lambda: protocol.give_up(task, begun.writer))
+        return Marked(task=task, writer=begun.writer if written.topics else None, topic=written.topic)
+
     def commit(self, messages: Sequence[Written | None], batchId: int) -> None:
-        prepared = [message.prepared for message in messages if message is not None and message.prepared is not None]
-        if prepared:
-            with self._cluster() as cluster:
+        prepared, marked = _parts(messages)
+        if prepared and marked:
+            self.abort(messages, batchId)
+            raise BatchLostError(f"batch {batchId}: some nodes of the cluster allow commits in two phases, some don't")
+        with self._cluster() as cluster:
+            if prepared:
                 TwoPhase(cluster, _query(messages), batchId).commit(prepared)
+            if marked:
+                self._markers(cluster, _query(messages), batchId).commit(marked)
 
     def abort(self, messages: Sequence[Written | None], batchId: int) -> None:
-        if self._options.is_exactly_once and _query(messages):
-            with self._cluster() as cluster:
+        prepared, marked = _parts(messages)
+        with self._cluster() as cluster:
+            if prepared:
                 TwoPhase(cluster, _query(messages), batchId).abort()
+            if marked:
+                self._markers(cluster, _query(messages), batchId).abort(marked)
+
+
+def _parts(messages: Sequence[Written | None]) -> tuple[list[Prepared], list[Marked]]:
+    there = [message for message in messages if message is not None]
+    prepared = [message.prepared for message in there if message.prepared is not None]
+    return prepared, [message.marked for message in there if message.marked is not None]
 
 
 class BatchWriter(_Writes, DataSourceArrowWriter):
@@ -211,7 +276,7 @@ class BatchWriter(_Writes, DataSourceArrowWriter):
                 cluster,
                 lambda: self._write_all(cluster, iterator, writer, name),
                 lambda: _end(cluster, name, writer, commits=False),
-            )
+            ).topics
         return Written(query=self._job, transactional_id=name if topics else None, writer=writer if topics else None)
 
     def commit(self, messages: Sequence[Written | None]) -> None:
@@ -228,22 +293,13 @@ class BatchWriter(_Writes, DataSourceArrowWriter):
 
 
 def _end(cluster: Cluster, name: str, writer: Identity, *, commits: bool) -> None:
-    """An abort of what another attempt has taken over is none of ours."""
+    """An abort of what another attempt has taken over, or of what is committed, is none of ours."""
     try:
         end(cluster, name, writer, commits=commits)
     except WireError as error:
-        if commits or error.code not in FENCED:
+        if commits or error.code not in NOT_OURS:
             raise
 
 
 def _query(messages: Sequence[Written | None]) -> str:
     return next((message.query for message in messages if message is not None), "")
-
-
-def _explained(error: WireError) -> Exception:
-    if error.code in (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION):
-        return OptionsError(
-            f"{error}. A stream that writes exactly once needs commits in two phases: set"
-            " transaction_two_phase_commit_enable on the nodes, or delivery=at-least-once on the query."
-        )
-    return error

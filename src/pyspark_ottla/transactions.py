@@ -14,6 +14,11 @@ from ottla.errors import ErrorCode
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -24,8 +29,8 @@ from pyspark_ottla.producing import Identity
 from pyspark_ottla.wire import GROUP, TRANSACTION, Broker, Cluster, WireError, check
 
 __all__ = [
-    "FENCED", "Mark", "TakenOver", "commit_mark", "end", "marks", "open_transactions", "start",
-    "take_over",
+    "FENCED", "NOT_OURS", "Mark", "TakenOver", "commit_mark", "end", "marks", "open_transactions", "start",
+    "take_over", "write_mark",
 ]  # fmt: skip
 
 TWO_PHASES_FROM: Final = 6
@@ -33,6 +38,8 @@ FENCED: Final = frozenset(
     {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
 """Somebody else has the transactional id now."""
+NOT_OURS: Final = FENCED | {ErrorCode.INVALID_TXN_STATE}
+"""Or what we would abort is committed."""
 GROUPS_FROM: Final = 8
 
 
@@ -117,6 +124,18 @@ def commit_mark(
         producer_epoch=identity.epoch,
         topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
     )
+
+    def attempt() -> None:
+        answer: Any = cluster.coordinator(GROUP, group).ask(request)
+        check(answer.topics[0].partitions[0].error_code, f"the mark of {group}")
+
+    cluster.persist(attempt)
+
+
+def write_mark(cluster: Cluster, *, group: str, topic: str, mark: Mark) -> None:
+    """Let the group write down `mark` now, outside of any transaction."""
+    partition = OffsetCommitRequestPartition(committed_offset=mark.number, committed_metadata=mark.note)
+    request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])])
 
     def attempt() -> None:
         answer: Any = cluster.coordinator(GROUP, group).ask(request)

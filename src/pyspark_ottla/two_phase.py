@@ -26,9 +26,11 @@ from pyspark_ottla.producing import Identity
 from pyspark_ottla.transactions import FENCED, Mark, commit_mark, end, marks, open_transactions, start, take_over
 from pyspark_ottla.wire import Cluster, WireError
 
-__all__ = ["BatchLostError", "Prepared", "TwoPhase"]
+__all__ = ["INTENT", "BatchLostError", "Prepared", "TwoPhase"]
 
 DECISION_TIMEOUT_MS: Final = 60_000
+INTENT: Final = "tasks="
+"""How the note of a batch without two phases begins (`markers`), which is no decision."""
 
 
 class BatchLostError(Exception):
@@ -141,7 +143,14 @@ class TwoPhase:
     def _decision(self) -> Mark | None:
         """That of this batch. Later ones count too: Spark does not begin a batch before the last is decided."""
         found = max(marks(self._cluster, self.group), default=None)
-        return found if found is not None and found.number > self._batch else None
+        if found is None or found.number <= self._batch:
+            return None
+        if found.note.startswith(INTENT):
+            raise BatchLostError(
+                f"batch {self._batch} was begun without commits in two phases, and a part of it may be committed: let"
+                " the query finish it on the cluster as it was (transaction_two_phase_commit_enable: false)"
+            )
+        return found
 
     def _finish(self) -> None:
         """Commit what an earlier run has decided and not ended."""
