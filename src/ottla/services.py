@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.groups.shard import GroupShard
     from ottla.metadata.controller import Controller
     from ottla.metadata.image import MetadataImage
+    from ottla.observability.metrics import Refusals
     from ottla.ports import Bytes, Clock
     from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
     from ottla.protocol.schema import Request
@@ -379,6 +380,10 @@ class Services(Protocol):
 
     @property
     def log_dirs(self) -> LogDirs: ...
+
+    @property
+    def refusals(self) -> Refusals:
+        """For metrics: what is said inside of an answer that is none as a whole."""
 
 
 class RequestContext:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.observability.metrics import Refusals
 from ottla.runtime.acks import CommitAcks
 from ottla.services import Deferred
 from tests.replication.cluster import Replicas
@@ -15,7 +16,8 @@ class Rig:
     def __init__(self) -> None:
         self.now_ms = 0
         self.actions: list[Callable[[], None]] = []
-        self.acks = CommitAcks(clock=cast(Any, self), timers=cast(Any, self))
+        self.refusals = Refusals()
+        self.acks = CommitAcks(clock=cast(Any, self), timers=cast(Any, self), refusals=self.refusals)
         self.refused: list[tuple[str, ErrorCode]] = []
 
     def monotonic_ms(self) -> int:

@@ -115,6 +115,7 @@ def _refused_at(
     topic: TopicProduceData, index: int, error: BrokerError, leaders: set[int], ctx: RequestContext
 ) -> PartitionProduceResponse:
     """With the new leader, if that is what is wrong: the client need not ask for it."""
+    ctx.services.refusals.count("Produce", error.code.name)
     if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or ctx.api_version < LEADER_HINTS_FROM:
         return _refused(index, error)
     leader_id, leader_epoch = leader_of(ctx.image, topic.name, topic.topic_id, index)

@@ -1,35 +1,30 @@
 """The metrics of a node: worked out from what its parts have counted, when somebody asks.
 
-A scrape is made in turns of the event loop that stay short: partitions are walked some at a time. Figures of single
-partitions are for as many as the settings allow, in the order of their names; sums are over all.
+A scrape is made in turns of the event loop that stay short (`Turns`). Figures of single partitions are for as many as
+the settings allow, in the order of their names; sums are over all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.http.group_metrics import group_metrics
+from ottla.http.partition_metrics import partition_metrics
 from ottla.http.process_metrics import LoopDelay, http_metrics, process_metrics
+from ottla.http.turns import Turns
 from ottla.membership.member import Status
-from ottla.metadata.image import NO_LEADER
-from ottla.observability.metrics import Histogram, Text
-from ottla.replication.partition import Partition
+from ottla.observability.metrics import NO_LABELS, Histogram, Sample, Text, labelled
 
 if TYPE_CHECKING:
     from ottla.http.api import Api
     from ottla.http.edge import Edge
-    from ottla.metadata.image import MetadataImage, PartitionImage
+    from ottla.metadata.image import MetadataImage
     from ottla.metadata.state import Changes
-    from ottla.replication.readable import Readable
     from ottla.runtime.node import Node
 
-TURN_PARTITIONS = 100
 TIMED = {"ProduceRequest": "ottla_produce_seconds", "FetchRequest": "ottla_fetch_seconds"}
-
-Single = list[tuple[dict[str, object], "Readable"]]
-"""Partitions that have figures of their own, with their labels."""
 
 
 class NodeMetrics:
@@ -45,21 +40,19 @@ class NodeMetrics:
         self._node.controller.listen(lambda changes: self._isr_changes.look(changes, self._node.image))
 
     async def collect(self) -> list[str]:
-        text = Text()
+        text, turns = Text(), Turns()
         self._traffic(text)
         self._requests(text)
-        await asyncio.sleep(0)
         self._storage(text)
+        if turns.is_over:
+            await turns.end()
         self._quorum(text)
         self._gossip(text)
         process_metrics(text, self._delay)
         if self._attached is not None:
             http_metrics(text, *self._attached)
-        await asyncio.sleep(0)
-        single = await self._partitions(text)
-        await self._single(text, single)
-        await self._followers(text, single)
-        await group_metrics(text, self._node)
+        await partition_metrics(text, self._node, turns)
+        await group_metrics(text, self._node, turns)
         return text.lines
 
     def _traffic(self, text: Text) -> None:
@@ -68,35 +61,64 @@ class NodeMetrics:
         text.gauge("ottla_connections", "Kafka connections that are open.", len(server.connections))
         text.counter("ottla_received_bytes_total", "Bytes from Kafka clients and other nodes.", traffic.bytes_in)
         text.counter("ottla_sent_bytes_total", "Bytes of answers to them.", traffic.bytes_out)
-        text.gauge(
-            "ottla_requests_waiting",
-            "Kafka requests whose answer waits: for a commit, for records, for a group.",
-            sum(len(connection.line) for connection in server.connections),
-        )
         text.gauge("ottla_unsent_bytes", "Answers that slow clients have not taken yet.", server.unsent_bytes)
         text.counter("ottla_protocol_errors_total", "Connections closed for what they sent.", server.protocol_errors)
 
     def _requests(self, text: Text) -> None:
         """By API, over its versions."""
         served: dict[str, int] = {}
+        took_us: dict[str, float] = {}
         failed: dict[str, int] = {}
         timed = {name: Histogram() for name in TIMED}
         for route in self._node.router.routes.values():
-            name = route.request.__name__
-            served[name] = served.get(name, 0) + route.figures.latency.count
-            failed[name] = failed.get(name, 0) + route.figures.failures
+            name, figures = route.request.__name__, route.figures
+            served[name] = served.get(name, 0) + figures.latency.count
+            took_us[name] = took_us.get(name, 0.0) + figures.latency.sum_us
+            failed[name] = failed.get(name, 0) + figures.failures
             if name in timed:
-                timed[name].add(route.figures.latency)
+                timed[name].add(figures.latency)
+        took_s = {name: sum_us / 1_000_000 for name, sum_us in took_us.items()}
         text.counters("ottla_requests_total", "Kafka requests answered.", _by_api(served))
+        text.counters("ottla_request_seconds_total", "How long they took, waiting included.", _by_api(took_s))
         text.counters("ottla_request_errors_total", "Those that were refused as a whole.", _by_api(failed))
+        text.counters(
+            "ottla_partition_errors_total",
+            "Partitions for which a request was refused, in an answer that has others.",
+            [
+                (labelled(api=api, error=error), number)
+                for (api, error), number in sorted(self._node.refusals.counts.items())
+            ],
+        )
+        text.gauges(
+            "ottla_requests_waiting",
+            "Kafka requests whose answer waits: for a commit, for records, for a group.",
+            _by_api(self._waiting(dict.fromkeys(served, 0))),
+        )
         for name, histogram in timed.items():
-            text.histogram(TIMED[name], "From request to answer, waiting included.", [({}, histogram)])
+            text.histogram(TIMED[name], "From request to answer, waiting included.", [(NO_LABELS, histogram)])
+        text.histogram(
+            "ottla_end_to_end_seconds",
+            "From the producer's clock to the answer that a consumer is given who reads at the end of a log.",
+            [(NO_LABELS, self._node.fetcher.delivery)],
+        )
+
+    def _waiting(self, numbers: dict[str, int]) -> dict[str, int]:
+        for connection in self._node.server.connections:
+            for answer in connection.line:
+                numbers[answer.place[0].request.__name__] += 1
+        return numbers
 
     def _storage(self, text: Text) -> None:
-        node, journal = self._node, self._node.logs.group_commit.journal
-        text.histogram("ottla_commit_seconds", "Commits: writing and fsync.", [({}, node.committer.latency)])
+        node, group_commit = self._node, self._node.logs.group_commit
+        journal = group_commit.journal
+        text.histogram("ottla_commit_seconds", "Commits: writing and fsync.", [(NO_LABELS, node.committer.latency)])
+        text.histogram(
+            "ottla_fsync_seconds", "The syncs that commits wait for.", [(NO_LABELS, group_commit.sync_latency)]
+        )
+        text.counter("ottla_commit_failures_total", "Commits that the disk refused.", node.committer.failures)
         is_broken = node.committer.failed is not None
-        text.gauge("ottla_disk_failed", "1 if the disk refused a write, so that nothing can be written.", is_broken)
+        text.gauge("ottla_disk_failed", "1 if the disk failed, so that nothing can be written.", is_broken)
+        text.gauge("ottla_disk_total_bytes", "Size of the disk of the data directory.", node.log_dirs.total_bytes())
         text.gauge("ottla_disk_usable_bytes", "Room on the disk of the data directory.", node.log_dirs.usable_bytes())
         text.gauge("ottla_journal_bytes", "Size of the journal's files.", journal.size_bytes)
         needed = journal.next_sequence - journal.oldest
@@ -108,15 +130,24 @@ class NodeMetrics:
         node = self._node
         status = node.controller.quorum.status()
         text.gauge("ottla_raft_term", "The term: goes up with every election.", status.leadership.term)
+        text.counter(
+            "ottla_raft_elections_total", "Leaders that this node has seen come.", node.controller.quorum.elections
+        )
         text.gauge("ottla_raft_leader_id", "Who leads the quorum; -1: nobody that is known.", node.controller_id)
         text.gauge("ottla_raft_is_leader", "1 on the active controller.", node.controller.is_active)
         text.gauge("ottla_raft_voters", "Nodes that vote.", len(status.voters))
         text.gauge("ottla_raft_log_end", "Index of the last entry of the metadata log here.", status.last_index)
         text.gauge("ottla_raft_commit_lag", "Entries here that are not committed.", status.last_index - status.commit)
+        text.gauge("ottla_brokers", "Brokers of the cluster.", len(node.image.brokers))
+        fenced = sum(broker.fenced for broker in node.image.brokers.values())
+        text.gauge("ottla_brokers_fenced", "Of those, the ones that the controller does not hear of.", fenced)
         text.counters(
             "ottla_isr_changes_total",
             "Replicas that came in sync, or no longer are, of partitions led here.",
-            [({"change": "expand"}, self._isr_changes.expands), ({"change": "shrink"}, self._isr_changes.shrinks)],
+            [
+                (labelled(change="expand"), self._isr_changes.expands),
+                (labelled(change="shrink"), self._isr_changes.shrinks),
+            ],
         )
         text.counter(
             "ottla_leader_changes_total", "Leaders that changed, of all partitions.", self._isr_changes.leaders
@@ -129,84 +160,17 @@ class NodeMetrics:
         members, counters = door.gossip.members(), door.gossip.counters
         text.gauges(
             "ottla_gossip_members",
-            "Other nodes, by what gossip thinks of them.",
-            (({"status": status.name.lower()}, sum(each.status is status for each in members)) for status in Status),
+            "Nodes, this one too, by what gossip thinks of them.",
+            (
+                (labelled(status=status.name.lower()), sum(each.status is status for each in members))
+                for status in Status
+            ),
         )
+        text.counter("ottla_gossip_suspicions_total", "Nodes that fell silent, or were said to.", counters.suspicions)
         text.counter("ottla_gossip_packets_sent_total", "Packets of gossip sent.", counters.packets_sent)
         text.counter("ottla_gossip_packets_received_total", "Packets of gossip received.", counters.packets_received)
         refused = counters.garbage + counters.foreign + counters.misaddressed
         text.counter("ottla_gossip_packets_refused_total", "Packets that were damaged or not meant for it.", refused)
-
-    # Partitions
-
-    async def _partitions(self, text: Text) -> Single:
-        """Sums over all partitions that this node has a replica of."""
-        node_id, limit = self._node.config.node_id, self._node.config.http.metrics_partitions_max
-        led = held = offline = under_replicated = size_bytes = segments = 0
-        single: Single = []
-        for number, (topic, index, image) in enumerate(self._images()):
-            if not number % TURN_PARTITIONS:
-                await asyncio.sleep(0)
-            if node_id not in image.replicas:
-                continue
-            held += 1
-            led += image.leader == node_id
-            offline += image.leader == NO_LEADER
-            under_replicated += image.leader == node_id and len(image.isr) < len(image.replicas)
-            readable = self._node.partitions.opened(topic, index)
-            if readable is None:
-                continue
-            size_bytes += readable.log.size_bytes
-            segments += len(readable.log.segments)
-            if len(single) < limit:
-                single.append(({"topic": topic, "partition": index}, readable))
-        text.gauge("ottla_topics", "Topics of the cluster.", len(self._node.image.topics))
-        text.gauge("ottla_partitions_led", "Partitions that this node leads.", led)
-        text.gauge("ottla_partitions_held", "Partitions of which this node has a replica.", held)
-        text.gauge("ottla_partitions_offline", "Of those, the ones without a leader.", offline)
-        text.gauge("ottla_partitions_under_replicated", "Led here, with replicas not in sync.", under_replicated)
-        text.gauge("ottla_log_bytes", "Size of the logs that were used since the start.", size_bytes)
-        text.gauge("ottla_log_segments", "Their segments.", segments)
-        return single
-
-    async def _single(self, text: Text, single: Single) -> None:
-        families: tuple[tuple[str, str, str, Callable[[Readable], int]], ...] = (
-            ("ottla_partition_end_offset", "counter", "Records written: the offset of the next.", _end_offset),
-            ("ottla_partition_high_watermark", "counter", "What readers may see ends here.", _high_watermark),
-            ("ottla_partition_start_offset", "counter", "The oldest record that is kept.", _start_offset),
-            ("ottla_partition_written_bytes_total", "counter", "Bytes written to the partition here.", _written_bytes),
-            ("ottla_partition_bytes", "gauge", "Size of the partition's log on this node.", _size_bytes),
-        )
-        for name, kind, about, figure in families:
-            text.family(name, kind, about)
-            for number, (labels, readable) in enumerate(single):
-                text.sample(name, figure(readable), labels)
-                if not number % TURN_PARTITIONS:
-                    await asyncio.sleep(0)
-
-    async def _followers(self, text: Text, single: Single) -> None:
-        """How far the followers of what is led here are behind."""
-        now_ms = self._node.clock.monotonic_ms()
-        records: list[tuple[dict[str, object], float]] = []
-        seconds: list[tuple[dict[str, object], float]] = []
-        for number, (labels, readable) in enumerate(single):
-            if not number % TURN_PARTITIONS:
-                await asyncio.sleep(0)
-            if not isinstance(readable, Partition):
-                continue
-            for follower in readable.followers.values():
-                whose = {**labels, "replica": follower.replica_id}
-                behind = readable.log.durable_offset - max(follower.end_offset, 0)
-                records.append((whose, max(0, behind)))
-                seconds.append((whose, max(0, now_ms - follower.caught_up_ms) / 1000 if behind > 0 else 0.0))
-        text.gauges("ottla_replica_lag_records", "Records that a follower of a partition led here lacks.", records)
-        text.gauges("ottla_replica_lag_seconds", "How long ago it last had everything.", seconds)
-
-    def _images(self) -> Iterator[tuple[str, int, PartitionImage]]:
-        topics = self._node.image.topics
-        for name in sorted(topics):
-            for index, image in topics[name].partitions.items():
-                yield name, index, image
 
 
 class IsrChanges:
@@ -230,25 +194,5 @@ class IsrChanges:
                     self.shrinks += len(set(then.isr) - set(now.isr))
 
 
-def _by_api(counts: dict[str, int]) -> list[tuple[dict[str, object], float]]:
-    return [({"api": name.removesuffix("Request")}, number) for name, number in sorted(counts.items())]
-
-
-def _end_offset(readable: Readable) -> int:
-    return readable.log.end_offset
-
-
-def _high_watermark(readable: Readable) -> int:
-    return readable.high_watermark
-
-
-def _start_offset(readable: Readable) -> int:
-    return readable.log.start_offset
-
-
-def _written_bytes(readable: Readable) -> int:
-    return readable.written_bytes
-
-
-def _size_bytes(readable: Readable) -> int:
-    return readable.log.size_bytes
+def _by_api(counts: Mapping[str, float]) -> list[Sample]:
+    return [(labelled(api=name.removesuffix("Request")), number) for name, number in sorted(counts.items())]

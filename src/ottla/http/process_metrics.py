@@ -7,6 +7,8 @@ import os
 import resource
 from typing import TYPE_CHECKING
 
+from ottla.observability.metrics import NO_LABELS, Histogram, labelled
+
 if TYPE_CHECKING:
     from ottla.http.api import Api
     from ottla.http.edge import Edge
@@ -20,7 +22,7 @@ class LoopDelay:
     """How late the event loop is: what a timer is off by."""
 
     def __init__(self) -> None:
-        self.last_s = 0.0
+        self.seen = Histogram()
         self._most_s = 0.0
         self._due = 0.0
 
@@ -29,8 +31,9 @@ class LoopDelay:
         loop.call_at(self._due, self._measure, loop)
 
     def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.last_s = max(0.0, loop.time() - self._due)
-        self._most_s = max(self._most_s, self.last_s)
+        late_s = max(0.0, loop.time() - self._due)
+        self.seen.record(late_s * 1_000_000)
+        self._most_s = max(self._most_s, late_s)
         self.start(loop)
 
     def take_most_s(self) -> float:
@@ -43,7 +46,7 @@ def process_metrics(text: Text, delay: LoopDelay) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     text.counter("ottla_process_cpu_seconds_total", "CPU time of the process.", used.ru_utime + used.ru_stime)
     text.gauge("ottla_process_resident_bytes", "Memory of the process.", _resident_bytes())
-    text.gauge("ottla_event_loop_delay_seconds", "How late a timer was, last.", delay.last_s)
+    text.histogram("ottla_event_loop_delay_seconds", "How late a timer was, twice a second.", [(NO_LABELS, delay.seen)])
     text.gauge("ottla_event_loop_delay_max_seconds", "How late at most since the last scrape.", delay.take_most_s())
 
 
@@ -51,7 +54,7 @@ def http_metrics(text: Text, api: Api, edge: Edge) -> None:
     text.counters(
         "ottla_http_requests_total",
         "HTTP requests answered.",
-        (({"status": status}, number) for status, number in sorted(edge.served.items())),
+        ((labelled(status=status), number) for status, number in sorted(edge.served.items())),
     )
     text.gauge("ottla_http_requests_under_way", "HTTP requests not answered yet.", edge.requests)
     text.counter("ottla_http_messages_in_total", "Messages written by HTTP.", api.producing.messages)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ottla.membership.effects import Change, Event, MemberChanged
 from ottla.membership.member import Address
 
 
@@ -10,6 +11,7 @@ class Counters:
 
     __slots__ = (
         "bytes_received", "bytes_sent", "foreign", "garbage", "misaddressed", "packets_received", "packets_sent",
+        "suspicions",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -23,10 +25,16 @@ class Counters:
         """Of another cluster."""
         self.misaddressed = 0
         """Probes of another node that was at this address before."""
+        self.suspicions = 0
+        """Nodes that were believed to be alive, and then were not sure to be."""
 
     def sent(self, packets: Sequence[tuple[Address, bytes]]) -> None:
         self.packets_sent += len(packets)
         self.bytes_sent += sum(len(data) for _, data in packets)
+
+    def told(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.suspicions += isinstance(event, MemberChanged) and event.change is Change.SUSPECTED
 
     def received(self, size_bytes: int) -> None:
         self.packets_received += 1

@@ -180,6 +180,7 @@ class Membership:
         self._due_ms = self._next_deadline_ms()
         effects = self._outbox.drain()
         self.counters.sent(effects.packets)
+        self.counters.told(effects.events)
         return effects
 
     def _next_deadline_ms(self) -> int | None:

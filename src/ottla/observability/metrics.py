@@ -2,12 +2,15 @@
 
 Nothing is registered anywhere: objects count with plain integers as they work, and whoever is asked for metrics walks
 over them. So a figure costs the hot path one addition, and nothing at all where it can be worked out when asked for.
+
+Labels are text from the start (`topic="x",partition="3"`): a scrape has thousands of lines, of which five at a time are
+about the same thing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 LATENCY_BOUNDS_US = (
     50, 100, 200, 300, 500, 750, 1_000, 1_500, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000, 20_000, 30_000, 50_000,
@@ -15,9 +18,11 @@ LATENCY_BOUNDS_US = (
 )  # fmt: skip
 """Close enough for a p99 by linear interpolation to be right within a third."""
 
-Labels = Mapping[str, object]
-NO_LABELS: Labels = {}
+NO_LABELS = ""
 QUANTILES = (0.5, 0.95, 0.99)
+
+Sample = tuple[str, float]
+"""Labels as text, and a figure."""
 
 
 class Histogram:
@@ -53,6 +58,18 @@ class Histogram:
         return 0.0
 
 
+class Refusals:
+    """What was refused inside of answers, by API and error: as many as there are errors in the protocol."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts: dict[tuple[str, str], int] = {}
+
+    def count(self, api: str, error: str) -> None:
+        self.counts[api, error] = self.counts.get((api, error), 0) + 1
+
+
 class Text:
     """Prometheus' text format, put together family by family."""
 
@@ -67,48 +84,54 @@ class Text:
         self.family(name, "gauge", text)
         self.sample(name, value)
 
-    def gauges(self, name: str, text: str, samples: Iterable[tuple[Labels, float]], kind: str = "gauge") -> None:
+    def gauges(self, name: str, text: str, samples: Iterable[Sample], kind: str = "gauge") -> None:
         self.family(name, kind, text)
         for labels, value in samples:
             self.sample(name, value, labels)
 
-    def counters(self, name: str, text: str, samples: Iterable[tuple[Labels, float]]) -> None:
+    def counters(self, name: str, text: str, samples: Iterable[Sample]) -> None:
         self.gauges(name, text, samples, "counter")
 
     def family(self, name: str, kind: str, text: str) -> None:
         self.lines.append(f"# HELP {name} {text}")
         self.lines.append(f"# TYPE {name} {kind}")
 
-    def sample(self, name: str, value: float, labels: Labels = NO_LABELS) -> None:
-        self.lines.append(f"{name}{labelled(labels)} {_number(value)}")
+    def sample(self, name: str, value: float, labels: str = NO_LABELS) -> None:
+        shown = value if type(value) is int else _number(value)
+        self.lines.append(f"{name}{{{labels}}} {shown}" if labels else f"{name} {shown}")
 
-    def histogram(self, name: str, text: str, found: Iterable[tuple[Labels, Histogram]]) -> None:
+    def histogram(self, name: str, text: str, found: Iterable[tuple[str, Histogram]]) -> None:
         """In seconds, with a gauge for each quantile beside it, for those who look without Prometheus."""
         shown = list(found)
         self.family(name, "histogram", text)
         for labels, histogram in shown:
-            so_far = 0
-            for bound, count in zip(LATENCY_BOUNDS_US, histogram.counts, strict=False):
-                so_far += count
-                self.sample(f"{name}_bucket", so_far, {**labels, "le": bound / 1_000_000})
-            self.sample(f"{name}_bucket", histogram.count, {**labels, "le": "+Inf"})
+            self._buckets(name, labels, histogram)
             self.sample(f"{name}_sum", histogram.sum_us / 1_000_000, labels)
             self.sample(f"{name}_count", histogram.count, labels)
         self.gauges(
             f"{name}_quantile",
             f"{text} Quantiles since the start.",
             (
-                ({**labels, "quantile": share}, histogram.quantile_us(share) / 1_000_000)
+                (_joined(labels, f'quantile="{share}"'), histogram.quantile_us(share) / 1_000_000)
                 for labels, histogram in shown
                 for share in QUANTILES
             ),
         )
 
+    def _buckets(self, name: str, labels: str, histogram: Histogram) -> None:
+        so_far = 0
+        for bound, count in zip(_BOUND_LABELS, histogram.counts, strict=True):
+            so_far += count
+            self.sample(f"{name}_bucket", so_far, _joined(labels, bound))
 
-def labelled(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items()) + "}"
+
+def labelled(**values: object) -> str:
+    """Labels as text."""
+    return ",".join(f'{name}="{_escaped(str(value))}"' for name, value in values.items())
+
+
+def _joined(labels: str, last: str) -> str:
+    return f"{labels},{last}" if labels else last
 
 
 def _escaped(value: str) -> str:
@@ -117,3 +140,6 @@ def _escaped(value: str) -> str:
 
 def _number(value: float) -> str:
     return repr(value) if isinstance(value, float) and not value.is_integer() else str(int(value))
+
+
+_BOUND_LABELS = (*(f'le="{bound / 1_000_000}"' for bound in LATENCY_BOUNDS_US), 'le="+Inf"')

@@ -27,7 +27,9 @@ class Waiter(Protocol):
 class Readable:
     """A copy of a partition on this node."""
 
-    __slots__ = ("high_watermark", "index", "leader_epoch", "log", "topic", "topic_id", "waiters", "written_bytes")
+    __slots__ = (
+        "high_watermark", "index", "leader_epoch", "log", "read_bytes", "topic", "topic_id", "waiters", "written_bytes",
+    )  # fmt: skip
 
     def __init__(
         self, *, topic: str, topic_id: TopicId, index: int, leader_epoch: int, log: Log, high_watermark: int
@@ -43,6 +45,8 @@ class Readable:
         """In the order in which they came: they are served in it."""
         self.written_bytes = 0
         """Made durable here since this object is there."""
+        self.read_bytes = 0
+        """Handed to consumers in the same time."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.topic}-{self.index}, epoch {self.leader_epoch})"

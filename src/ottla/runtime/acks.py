@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.observability.metrics import Refusals
 from ottla.services import Deferred
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ U = TypeVar("U")
 
 
 class CommitAcks:
-    def __init__(self, *, clock: Clock, timers: Timers) -> None:
+    def __init__(self, *, clock: Clock, timers: Timers, refusals: Refusals) -> None:
+        self.refusals = refusals
         self._clock = clock
         self._timers = timers
         self._waiting: dict[WaitingAck, None] = {}
@@ -92,7 +94,7 @@ class WaitingAck:
         if error is None and partition.in_sync_replicas < partition.min_in_sync_replicas:
             error = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         if error is not None:
-            self._refuse(subject, error)
+            self._say(subject, error)
         if not self._waits:
             self._finish()
 
@@ -100,8 +102,12 @@ class WaitingAck:
         waits, self._waits = self._waits, {}
         error = BrokerError(ErrorCode.REQUEST_TIMED_OUT, "not all in-sync replicas have it yet")
         for _, _, subject in waits.values():
-            self._refuse(subject, error)
+            self._say(subject, error)
         self._finish()
+
+    def _say(self, subject: Any, error: BrokerError) -> None:
+        self._acks.refusals.count("Produce", error.code.name)
+        self._refuse(subject, error)
 
     def _finish(self) -> None:
         self._acks.done(self)

@@ -74,6 +74,8 @@ class Committer:
         self._pace = SyncPace(inline_us_max)
         self.latency = Histogram()
         """Of commits: writing and syncing."""
+        self.failures = 0
+        """Commits that the disk refused, or that failed."""
         self._touched: dict[Touched, int] = {}
         self._answers: list[tuple[Deferred[Any], Any, OnFailure | None]] = []
         self._scheduled = False
@@ -253,6 +255,7 @@ class Committer:
         What gathered for other logs is refused too, although it will be committed: an answer does not say which logs it
         stands for, and a client that retries does no harm.
         """
+        self.failures += 1
         self._tell_failure(error)
         gone = self._group.fail(commit)
         if self._group.failure is not None:

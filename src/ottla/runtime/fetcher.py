@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
+from ottla.observability.metrics import Histogram
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -33,6 +34,8 @@ from ottla.services import Deferred
 if TYPE_CHECKING:
     from ottla.config import FetchConfig
     from ottla.metadata.image import MetadataImage
+    from ottla.observability.metrics import Refusals
+    from ottla.ports import Clock
     from ottla.replication.readable import Readable
     from ottla.runtime.partitions import Partitions
     from ottla.storage.log import Log
@@ -43,7 +46,9 @@ Found: TypeAlias = "tuple[Wanted, Readable | None, PartitionData]"
 READ_COMMITTED = 1
 LAST_OFFSET_DELTA_AT = 23
 _unpack_place = struct.Struct(">qi").unpack_from
+BASE_TIMESTAMP_AT = 27
 _unpack_delta = struct.Struct(">i").unpack_from
+_unpack_time = struct.Struct(">q").unpack_from
 FROM_FOLLOWERS_FROM = 11
 BY_TOPIC_ID_FROM = 13
 MOVED = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
@@ -58,14 +63,20 @@ class Fetcher:
         *,
         partitions: Partitions,
         image: Callable[[], MetadataImage],
+        clock: Clock,
         timers: Timers,
+        refusals: Refusals,
         config: FetchConfig,
         new_session_id: Callable[[], int],
         unsent_bytes: Callable[[], int],
     ) -> None:
         self._partitions = partitions
         self._image = image
+        self._clock = clock
         self._timers = timers
+        self.refusals = refusals
+        self.delivery = Histogram()
+        """From the producer's clock to here, of the oldest record in answers that hold all there was to read."""
         self._config = config
         self._unsent_bytes = unsent_bytes
         self.sessions = FetchSessions(
@@ -79,6 +90,11 @@ class Fetcher:
         if fetch.failed or fetch.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not fetch.found:
             return fetch.answer()
         return Waiting(fetch, self._timers).deferred
+
+    def delivered(self, records: bytes) -> None:
+        """The time of a producer on another machine may be ahead of ours."""
+        sent_ms = _unpack_time(records, BASE_TIMESTAMP_AT)[0]
+        self.delivery.record(max(0, self._clock.now_ms() - sent_ms) * 1000)
 
     def budget(self, asked_bytes: int) -> int:
         """How much one answer may hold: less while slow clients sit on answers, but always some progress."""
@@ -179,6 +195,7 @@ class Fetch:
         except CorruptBatchError:
             code = ErrorCode.CORRUPT_MESSAGE
         self.failed = True
+        self._fetcher.refusals.count("Fetch", code.name)
         leader = self._fetcher.leader_of(wanted) if code in MOVED else None
         return wanted, partition, _refused(wanted.index, code, leader)
 
@@ -203,14 +220,14 @@ class Fetch:
         upto = stable if self.read_committed else high_watermark
         records = b""
         if offset < upto and (self._left_bytes > 0 or not self.size_bytes):
-            records = log.read(
-                offset,
-                min(wanted.max_bytes, self._left_bytes),
-                upto_offset=upto,
-                min_one_batch=not self.size_bytes,
-            )
-            self.size_bytes += len(records)
-            self._left_bytes -= len(records)
+            asked_bytes = min(wanted.max_bytes, self._left_bytes)
+            records = log.read(offset, asked_bytes, upto_offset=upto, min_one_batch=not self.size_bytes)
+            size_bytes = len(records)
+            self.size_bytes += size_bytes
+            self._left_bytes -= size_bytes
+            partition.read_bytes += size_bytes
+            if 0 < size_bytes < asked_bytes:
+                self._fetcher.delivered(records)
         return PartitionData(
             partition_index=wanted.index,
             high_watermark=high_watermark,

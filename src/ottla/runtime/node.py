@@ -29,6 +29,7 @@ from ottla.metadata.controller import Controller
 from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.metadata.state import Changes
 from ottla.metadata.topic_configs import topic_log_config
+from ottla.observability.metrics import Refusals
 from ottla.ports import Clock, Disk, Random
 from ottla.raft.voters import Voter, VoterSet
 from ottla.runtime.broker_client import BrokerClient
@@ -109,6 +110,7 @@ class Node:
         self.clock: Clock = clock or SystemClock()
         self.port = config.port
         self.quotas = NodeQuotas(config.quota)
+        self.refusals = Refusals()
         self._loop = loop
         self._random: Random = random or SystemRandom()
         self._given_disk = disk
@@ -406,6 +408,7 @@ class Node:
             clock=self.clock,
             timers=self._timers,
             loop=self._loop,
+            refusals=self.refusals,
         )
         self.partitions = self._replication.partitions
         self.replica_fetches = self._replication.fetches
@@ -413,7 +416,9 @@ class Node:
         self.fetcher = Fetcher(
             partitions=self.partitions,
             image=lambda: self._metadata.image,
+            clock=self.clock,
             timers=self._timers,
+            refusals=self.refusals,
             config=self.config.fetch,
             new_session_id=lambda: self._random.randint(1, SESSION_ID_MAX),
             unsent_bytes=lambda: self._server.unsent_bytes,

@@ -96,6 +96,8 @@ class Quorum:
         """Why nothing can be written now: the disk has no room, or is no more."""
         self.has_failed = False
         """For good: this node takes part in nothing until it is started again."""
+        self.elections = 0
+        """Leaders that this node has heard of, one after the other."""
         self.on_broken: Callable[[], None] = lambda: None
         """Called when a bug of ours has ended this node's part in the quorum."""
         self._store = store
@@ -113,6 +115,8 @@ class Quorum:
         self._alarm_ms = 0
         self._counted_ms = 0
         """Up to when ticks were counted."""
+        self._led_term = -1
+        """The last one of which a leader was known."""
         self._has_started = False
         self._left: asyncio.Future[None] | None = None
 
@@ -302,6 +306,9 @@ class Quorum:
                 self._finish(ready)
 
     def _tell_leadership(self, leadership: Leadership) -> None:
+        if leadership.leader_id is not None and leadership.term != self._led_term:
+            self._led_term = leadership.term
+            self.elections += 1
         if self.machine is not None:
             self.machine.on_leadership(leadership)
         if self._left is not None and leadership.leader_id not in (None, self.node_id):

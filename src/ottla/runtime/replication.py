@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.config import BrokerConfig, LogConfig
     from ottla.metadata.image import MetadataImage
     from ottla.metadata.state import Changes
+    from ottla.observability.metrics import Refusals
     from ottla.ports import Clock, Disk
     from ottla.runtime.broker_client import BrokerClient
     from ottla.runtime.committer import Committer
@@ -47,6 +48,7 @@ class Replication:
         clock: Clock,
         timers: Timers,
         loop: asyncio.AbstractEventLoop,
+        refusals: Refusals,
     ) -> None:
         self._image = image
         self._watermarks = HighWatermarks(
@@ -92,7 +94,7 @@ class Replication:
             timers=timers,
             loop=loop,
         )
-        self.acks = CommitAcks(clock=clock, timers=timers)
+        self.acks = CommitAcks(clock=clock, timers=timers, refusals=refusals)
         self.partitions.on_follow = self._fetchers.follow
         self.partitions.on_unfollow = self._fetchers.unfollow
         self.partitions.on_first_reader = self._fetchers.hurry

@@ -25,10 +25,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.config import Durability
 from ottla.errors import DiskFailedError, invariant
+from ottla.observability.metrics import Histogram
 from ottla.storage.journal_format import ENTRY_BYTES, Kind, append_entry, control_entry
 from ottla.storage.pending import FileSync, PendingWrite, Run
 from ottla.types import METADATA_TOPIC_ID
@@ -148,19 +150,23 @@ class Commit:
             block.write()
 
     def _sync_segments(self) -> None:
+        started_ns = perf_counter_ns()
         for target in self.to_sync:
             if isinstance(target, PendingWrite):
                 for part in (*target.files(), *target.log.unsynced_names()):
                     part.sync()
             else:
                 target.sync()
+        self._group.sync_latency.record((perf_counter_ns() - started_ns) / 1000)
 
     def _sync_journal(self) -> None:
+        started_ns = perf_counter_ns()
         for file in self.files:
             file.sync()
         for block, after in zip_longest(self.blocks, self.blocks[1:]):
             if after is None or after.into is not block.into:
                 block.into.sync()
+        self._group.sync_latency.record((perf_counter_ns() - started_ns) / 1000)
 
 
 class GroupCommit:
@@ -180,6 +186,8 @@ class GroupCommit:
         """Logs that the next checkpoint must look at, and the last commit that changed them."""
         self.is_open = True
         """False while the journal still has to be replayed: a commit now would make what it holds void."""
+        self.sync_latency = Histogram()
+        """Of the syncs that commits wait for. Written by whoever runs the commit, and there is one at a time."""
         self.next_number = 1
         self.in_flight: Commit | None = None
         self.checkpoint: Checkpoint | None = None
