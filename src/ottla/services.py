@@ -251,6 +251,16 @@ class Acks(Protocol):
     ) -> Deferred[T]:
         """`answer`, once each of `waits` (a partition, an offset, what is said of it) is committed or was refused."""
 
+    def when_one_committed(
+        self,
+        answer: T,
+        partition: Partition,
+        offset: int,
+        on_failure: Callable[[T, BrokerError], Any],
+        timeout_ms: int,
+    ) -> Deferred[Any]:
+        """`answer`, once everything of the partition below `offset` is committed; or what `on_failure` makes of it."""
+
 
 class Quotas(Protocol):
     """Bytes per second. Each call counts, and says for how many ms the client is to be held back."""

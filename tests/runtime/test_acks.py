@@ -35,8 +35,15 @@ class Rig:
         of_partitions = [(replicas.leader, offset, name) for replicas, offset, name in waits]
         return self.acks.when_committed("answer", of_partitions, self._refuse, TIMEOUT_MS)
 
+    def wait_for_one(self, replicas: Replicas, offset: int) -> Deferred[str]:
+        return self.acks.when_one_committed("answer", replicas.leader, offset, _told, TIMEOUT_MS)
+
     def _refuse(self, name: str, error: BrokerError) -> None:
         self.refused.append((name, error.code))
+
+
+def _told(answer: str, error: BrokerError) -> str:
+    return f"{answer}: {error.code.name}"
 
 
 def commit(replicas: Replicas) -> None:
@@ -90,3 +97,39 @@ def test_one_that_was_committed_with_too_few_left_is_told_so() -> None:
     replicas.set_isr(1)
     answer = rig.wait((replicas, offset, "a"))
     assert (answer.done, rig.refused) == (True, [("a", ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)])
+
+
+def test_one_alone_is_answered_when_it_is_committed() -> None:
+    rig, replicas = Rig(), Replicas()
+    answer = rig.wait_for_one(replicas, replicas.produce(b"a") + 1)
+    assert not answer.done
+    commit(replicas)
+    assert answer.value == "answer"
+    rig.look()
+    assert rig.actions == [], "nobody waits, so nobody looks"
+    assert rig.wait_for_one(replicas, 1).done
+
+
+def test_one_alone_is_refused_when_its_time_is_up_and_not_again() -> None:
+    rig, replicas = Rig(), Replicas()
+    answer = rig.wait_for_one(replicas, replicas.produce(b"a") + 1)
+    rig.now_ms = TIMEOUT_MS - 1
+    rig.look()
+    assert not answer.done
+    rig.now_ms = TIMEOUT_MS
+    rig.look()
+    assert answer.value == "answer: REQUEST_TIMED_OUT"
+    commit(replicas)
+    assert answer.value == "answer: REQUEST_TIMED_OUT"
+
+
+def test_one_alone_is_told_of_the_end_of_leadership_and_of_too_few_left() -> None:
+    rig, replicas = Rig(), Replicas()
+    answer = rig.wait_for_one(replicas, replicas.produce(b"a") + 1)
+    replicas.elect(2)
+    assert answer.value == "answer: NOT_LEADER_OR_FOLLOWER"
+    replicas = Replicas(min_insync_replicas=2)
+    offset = replicas.produce(b"a") + 1
+    commit(replicas)
+    replicas.set_isr(1)
+    assert rig.wait_for_one(replicas, offset).value == "answer: NOT_ENOUGH_REPLICAS_AFTER_APPEND"

@@ -32,7 +32,8 @@ Wait: TypeAlias = "tuple[Partition, int, tuple[list[PartitionProduceResponse], i
 
 ACKS_NONE = 0
 ACKS_ALL = -1
-ACKS = (ACKS_ALL, ACKS_NONE, 1)
+ACKS_LEADER = 1
+ACKS = (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
 BY_TOPIC_ID_FROM = 13
 LEADER_HINTS_FROM = 10
 
@@ -43,7 +44,7 @@ def produce(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | D
         message = f"acks must be -1, 0 or 1, not {request.acks}"
         return _refuse_all(request, BrokerError(ErrorCode.INVALID_REQUIRED_ACKS, message))
     if request.transactional_id is not None:
-        return produce_in_transaction(request, ctx, _serve, _refused)
+        return produce_in_transaction(request, ctx, _serve, refused)
     return _serve(request, ctx)
 
 
@@ -108,7 +109,7 @@ def _append(
 def _not_committed(at: tuple[list[PartitionProduceResponse], int], error: BrokerError) -> None:
     """What was appended may be taken back, or is not safe enough yet."""
     answers, number = at
-    answers[number] = _refused(answers[number].index, error)
+    answers[number] = refused(answers[number].index, error)
 
 
 def _refused_at(
@@ -117,7 +118,7 @@ def _refused_at(
     """With the new leader, if that is what is wrong: the client need not ask for it."""
     ctx.services.refusals.count("Produce", error.code.name)
     if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or ctx.api_version < LEADER_HINTS_FROM:
-        return _refused(index, error)
+        return refused(index, error)
     leader_id, leader_epoch = leader_of(ctx.image, topic.name, topic.topic_id, index)
     leaders.add(leader_id)
     return PartitionProduceResponse(
@@ -137,7 +138,7 @@ def _endpoints(leaders: set[int], ctx: RequestContext) -> list[NodeEndpoint]:
     ]
 
 
-def _refused(index: int, error: BrokerError) -> PartitionProduceResponse:
+def refused(index: int, error: BrokerError) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=index,
         error_code=error.code,
@@ -156,7 +157,7 @@ def _refuse_all(request: ProduceRequest, error: BrokerError) -> ProduceResponse:
             TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partition_responses=[_refused(data.index, error) for data in topic.partition_data],
+                partition_responses=[refused(data.index, error) for data in topic.partition_data],
             )
             for topic in request.topic_data
         ]
@@ -171,7 +172,7 @@ def _storage_failed(response: ProduceResponse, error: BrokerError) -> ProduceRes
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=[
-                    partition if partition.error_code else _refused(partition.index, error)
+                    partition if partition.error_code else refused(partition.index, error)
                     for partition in topic.partition_responses
                 ],
             )

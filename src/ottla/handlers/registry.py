@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeVar
 
 from ottla.errors import invariant
 from ottla.handlers.forwarding import on_the_controller
@@ -13,6 +14,19 @@ from ottla.values import value
 
 Handler = Callable[[Any, RequestContext], "Response | Deferred[Any] | None"]
 H = TypeVar("H", bound=Callable[..., Any])
+
+NOT_TAKEN: Final = object()
+"""What a short way says of a request that must go the long way."""
+
+
+class ShortWay(Protocol):
+    """Serves one version of an API without decoding, where a request is like one that was decoded before."""
+
+    def serve(self, frame: memoryview, at: int, ctx: RequestContext) -> Any:
+        """As a handler, given the frame and where the body begins. An answer may be encoded already: bytes."""
+
+    def learn(self, request: Any, frame: memoryview, at: int, ctx: RequestContext) -> None:
+        """What came the long way, to know it again. The frame is only there during the call."""
 
 
 @value
@@ -25,6 +39,8 @@ class Api:
     versions: tuple[int, int]
     advertised: tuple[int, int]
     """Differs from `versions` only for Produce, where clients need to see versions that are then refused."""
+    short_way: Callable[[int], ShortWay | None] | None = None
+    """By version, for a node of its own."""
 
 
 _APIS: dict[int, Api] = {}
@@ -46,6 +62,16 @@ def handles(
         served = on_the_controller(handler, request) if controller else handler
         _APIS[key] = Api(key=key, request=request, handler=served, versions=(low, high), advertised=advertised)
         return handler
+
+    return register
+
+
+def short_way(request: type[Request]) -> Callable[[H], H]:
+    """Register the short way of an API that has a handler."""
+
+    def register(of_version: H) -> H:
+        _APIS[request.api_key] = replace(_APIS[request.api_key], short_way=of_version)
+        return of_version
 
     return register
 

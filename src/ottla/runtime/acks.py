@@ -31,7 +31,7 @@ class CommitAcks:
         self.refusals = refusals
         self._clock = clock
         self._timers = timers
-        self._waiting: dict[WaitingAck, None] = {}
+        self._waiting: dict[WaitingAck | WaitingForOne, None] = {}
         self._is_looking = False
 
     def when_committed(
@@ -45,20 +45,33 @@ class CommitAcks:
         self._waiting[waiting] = None
         waiting.start()
         if not self._is_looking and self._waiting:
-            self._is_looking = True
-            self._timers.after_ms(LOOK_MS, self._look)
+            self._look_later()
         return waiting.deferred
 
-    def done(self, waiting: WaitingAck) -> None:
+    def when_one_committed(
+        self, answer: T, partition: Partition, offset: int, on_failure: Callable[[T, BrokerError], Any], timeout_ms: int
+    ) -> Deferred[Any]:
+        waiting = WaitingForOne(self, answer, partition, on_failure, self._clock.monotonic_ms() + timeout_ms)
+        self._waiting[waiting] = None
+        partition.when_committed(offset, waiting.committed)
+        if not self._is_looking and self._waiting:
+            self._look_later()
+        return waiting
+
+    def done(self, waiting: WaitingAck | WaitingForOne) -> None:
         del self._waiting[waiting]
 
     def _look(self) -> None:
         now_ms = self._clock.monotonic_ms()
         for waiting in [waiting for waiting in self._waiting if waiting.deadline_ms <= now_ms]:
             waiting.expire()
-        self._is_looking = bool(self._waiting)
-        if self._is_looking:
-            self._timers.after_ms(LOOK_MS, self._look)
+        self._is_looking = False
+        if self._waiting:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._is_looking = True
+        self._timers.after_ms(LOOK_MS, self._look)
 
 
 class WaitingAck:
@@ -112,3 +125,48 @@ class WaitingAck:
     def _finish(self) -> None:
         self._acks.done(self)
         self.deferred.complete(self._answer)
+
+
+class WaitingForOne(Deferred[Any]):
+    """One request that waits for one partition: what nearly all are, and so its own answer."""
+
+    __slots__ = ("_acks", "_answer", "_on_failure", "_partition", "deadline_ms")
+
+    def __init__(
+        self,
+        acks: CommitAcks,
+        answer: Any,
+        partition: Partition,
+        on_failure: Callable[[Any, BrokerError], Any],
+        deadline_ms: int,
+    ) -> None:
+        super().__init__()
+        self.deadline_ms = deadline_ms
+        self._acks = acks
+        self._answer = answer
+        self._partition = partition
+        self._on_failure = on_failure
+
+    def committed(self, error: BrokerError | None) -> None:
+        if not self.done:  # its time was up
+            self._finish(error or _too_few(self._partition))
+
+    def expire(self) -> None:
+        self._finish(_too_late())
+
+    def _finish(self, error: BrokerError | None) -> None:
+        self._acks.done(self)
+        if error is not None:
+            self._acks.refusals.count("Produce", error.code.name)
+        self.complete(self._answer if error is None else self._on_failure(self._answer, error))
+
+
+def _too_few(partition: Partition) -> BrokerError | None:
+    """For it may have been committed while fewer replicas were left."""
+    if partition.in_sync_replicas < partition.min_in_sync_replicas:
+        return BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    return None
+
+
+def _too_late() -> BrokerError:
+    return BrokerError(ErrorCode.REQUEST_TIMED_OUT, "not all in-sync replicas have it yet")

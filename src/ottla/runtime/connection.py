@@ -22,6 +22,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla.errors import BrokerError, ProtocolError
+from ottla.handlers.registry import NOT_TAKEN
 from ottla.protocol.framing import FLEXIBLE_RESPONSE_HEADER, FRAME_SIZE, RESPONSE_HEADER, skip_tagged_fields
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.schema import Response
@@ -233,11 +234,16 @@ class Connection(asyncio.BufferedProtocol):
                 context.client_id = client_id.decode("utf-8", "replace")
         if route.flexible_request:
             body_at = skip_tagged_fields(frame, body_at)
-        request, _ = route.decode(frame, body_at)  # bytes that are left over are let pass: librdkafka sends some
         context.api_version = api_version
         context.now_ms = self._now_ms()
         try:
-            answer = route.handler(request, context)
+            short_way = route.short_way
+            answer = NOT_TAKEN if short_way is None else short_way.serve(frame, body_at, context)
+            if answer is NOT_TAKEN:
+                request, _ = route.decode(frame, body_at)  # what is left over is let pass: librdkafka sends some
+                answer = route.handler(request, context)
+                if short_way is not None:
+                    short_way.learn(request, frame, body_at, context)
         except ProtocolError:
             raise
         except Exception as error:
@@ -302,6 +308,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, route: Route, correlation_id: int, answer: Any) -> None:
         if self.held & CLOSING or self._transport.is_closing():
+            return
+        if type(answer) is bytes:
+            self.bytes_out += len(answer)
+            if route.flexible_response:
+                self._transport.write(FLEXIBLE_RESPONSE_HEADER.pack(len(answer) + 5, correlation_id, 0) + answer)
+            else:
+                self._transport.write(RESPONSE_HEADER.pack(len(answer) + 4, correlation_id) + answer)
             return
         out: list[Chunk] = [b""]
         route.encode(answer, out)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.errors import BrokerError, ErrorCode, ProtocolError
-from ottla.handlers.registry import Api, Handler
+from ottla.handlers.registry import Api, Handler, ShortWay
 from ottla.observability.metrics import Histogram
 from ottla.protocol.codec import codec_for
 from ottla.protocol.framing import request_header_is_flexible, response_header_is_flexible
@@ -49,6 +49,7 @@ class Route:
     decode: Callable[[memoryview, int], tuple[Any, int]]
     encode: Callable[[Any, list[Chunk]], None]
     figures: RouteFigures
+    short_way: ShortWay | None
 
     def failure(self, error: BrokerError) -> Response | None:
         """The answer that tells of `error`; None if this API's answer has no place for one."""
@@ -89,6 +90,7 @@ class Router:
             decode=codec_for(api.request, api_version).decode,
             encode=codec_for(api.request.response, api_version).encode,
             figures=RouteFigures(),
+            short_way=None if api.short_way is None else api.short_way(api_version),
         )
         return route
 
