@@ -1,7 +1,8 @@
 """Compiles and runs the load drivers in `native/`.
 
-They are in C because a Python client would be the limit of every measurement. `rawload` needs a C compiler and nothing
-else; `rdload` and `txnload` are linked with the librdkafka that the confluent-kafka wheel brings along.
+They are in C because a Python client would be the limit of every measurement. `rawload` and `httpload` need a C
+compiler and nothing else; `rdload` and `txnload` are linked with the librdkafka that the confluent-kafka wheel brings
+along.
 """
 
 import importlib.util
@@ -34,6 +35,10 @@ def txnload(**options: object) -> Measured:
     return _run("txnload", options)
 
 
+def httpload(**options: object) -> Measured:
+    return _run("httpload", options)
+
+
 def _run(name: str, options: dict[str, object]) -> Measured:
     arguments = [str(_built(name))]
     for option, value in options.items():
@@ -59,7 +64,7 @@ def _compile(name: str, source: Path, binary: Path) -> None:
         raise DriverError("the load drivers are in C: install a C compiler (gcc or clang) and try again")
     BUILD.mkdir(exist_ok=True)
     command = [compiler, "-O2", "-Wall", "-Wextra", "-o", str(binary), str(source), "-lpthread"]
-    if name != "rawload":
+    if name not in ("rawload", "httpload"):
         library = librdkafka()
         command += [str(library), f"-Wl,-rpath,{library.parent}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
