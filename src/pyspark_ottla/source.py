@@ -103,14 +103,17 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._subscription: Subscription | None = None
+        self._initial: dict[str, Any] | None = None
+        """Where the query began. Spark asks more than once, and records come in between."""
         self._last: dict[str, Any] | None = None
         """The newest offset that was seen, for Spark's progress."""
         self._upto: dict[str, Any] | None = None
         """With Trigger.AvailableNow: where the query ends."""
         self._last_batch_s = time.monotonic()
+        self._committed: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_subscription": None, "_last": None}
+        return {**self.__dict__, "_subscription": None, "_initial": None, "_last": None}
 
     @property
     def _topics(self) -> Subscription:
@@ -121,9 +124,12 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Where to
 
     def initialOffset(self) -> dict[str, Any]:
-        topics = self._topics.topics()
-        partitions = self._topics.partitions(topics)
-        return _offset(self._topics.offsets_at(self._options.start, partitions, starting=True), _ids(topics))
+        if self._initial is None:
+            topics = self._topics.topics()
+            partitions = self._topics.partitions(topics)
+            start = self._topics.offsets_at(self._options.start, partitions, starting=True)
+            self._initial = _offset(start, _ids(topics))
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.offsets_max is not None:
@@ -136,6 +142,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._upto = self._newest()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        self.commit(start)  # Spark is through with it, but says so only after the next batch, if one comes
         self._last = self._newest()
         end = self._upto or self._last
         if isinstance(limit, ReadAllAvailable):
@@ -166,7 +173,10 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         self._check_topics(start, end)
         begin, upto = self._begin(start, end), _offsets(end)
-        return self._tasks(self._checked(begin, upto), upto, _topic_ids(end))
+        if start != self._initial:
+            self._check_order(begin, upto)
+        start_at = {at: min(offset, upto[at]) for at, offset in begin.items()}
+        return self._tasks(start_at, upto, _topic_ids(end))
 
     def _begin(self, start: dict[str, Any], end: dict[str, Any]) -> dict[Partition, int]:
         """Where each partition of `end` goes on; new ones, and those of topics made anew, from their beginning."""
@@ -183,11 +193,11 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             elif ids[topic] != topic_id:
                 self._lost(f"topic {topic} was deleted and made again: what was not read of the old one is lost")
 
-    def _checked(self, begin: dict[Partition, int], upto: dict[Partition, int]) -> dict[Partition, int]:
+    def _check_order(self, begin: dict[Partition, int], upto: dict[Partition, int]) -> None:
+        """Not for the first batch: if it is run again, `latest` is a later one than that which it began with."""
         for (topic, partition), offset in begin.items():
             if upto[topic, partition] < offset:
                 self._lost(f"{topic}-{partition} ends at {upto[topic, partition]}, where {offset} had been read")
-        return {at: min(offset, upto[at]) for at, offset in begin.items()}
 
     def _lost(self, what: str) -> None:
         if self._options.fails_on_data_loss:
@@ -198,8 +208,11 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark keeps its own offsets; those of the group are for everybody who looks at its lag."""
+        if end == self._committed:
+            return
         try:
             commit_offsets(self._topics.cluster, self._options.group, _offsets(end))
+            self._committed = end
         except WireError as error:
             log.warning("the offsets of group %s could not be committed: %s", self._options.group, error)
 

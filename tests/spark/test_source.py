@@ -113,6 +113,29 @@ def test_a_stream_goes_on_where_it_was_and_commits_for_its_group(topics: Topics)
     assert lag_of(topics, f"{topic}-group") == 0
 
 
+def test_a_stream_begins_once_however_often_spark_asks_and_whatever_comes_in_between(topics: Topics) -> None:
+    topic = topics.create()
+    topics.fill(topic, numbers(0, 10))
+    reader = stream(topics, topic, startingOffsets="latest")
+    start = reader.initialOffset()
+    topics.fill(topic, numbers(10, 20))
+    end = reader.latestOffset(start, ReadAllAvailable())
+    topics.fill(topic, numbers(20, 30))
+
+    assert values(reader, reader.partitions(reader.initialOffset(), end)) == numbers(10, 20)
+
+
+def test_a_first_batch_that_is_run_again_does_not_take_a_later_start_for_loss(topics: Topics) -> None:
+    topic = topics.create()
+    first_run = stream(topics, topic, startingOffsets="latest")
+    end = first_run.latestOffset(first_run.initialOffset(), ReadAllAvailable())
+    topics.fill(topic, numbers(0, 10))
+    second_run = stream(topics, topic, startingOffsets="latest")
+
+    assert second_run.partitions(second_run.initialOffset(), end) == []
+    assert values(second_run, second_run.partitions(end, second_run.initialOffset())) == numbers(0, 10)
+
+
 def test_small_ranges_share_a_task(topics: Topics) -> None:
     topic = topics.create(partitions=6)
     topics.fill(topic, numbers(0, 100))
