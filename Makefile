@@ -8,7 +8,7 @@ MINUTES ?= 30
 NODES   ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-quick bench-cluster crash chaos spark-crash simulate clean
+.PHONY: help install run test lint types imports unit interop bench bench-quick bench-cluster bench-spark crash chaos spark-crash simulate clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -65,6 +65,9 @@ bench-quick: install  ## the main benchmarks in three minutes
 
 bench-cluster: install  ## three nodes: throughput, latency, and how long writers stand still when one dies
 	$(BIN)/python -m bench cluster --json bench/build/cluster.json
+
+bench-spark: install  ## Spark's source and sink, beside Spark's own Kafka connector on Apache Kafka (needs Java and Maven)
+	$(BIN)/python -m bench spark --json bench/build/spark.json
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist .interop bench/build

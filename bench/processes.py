@@ -22,6 +22,15 @@ def family_cpu_s(pid: int) -> float:
     return sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
 
 
+def tree_cpu_s(pid: int) -> float:
+    """The same, with that of the processes that it started, that these started, and so on."""
+    total_s = family_cpu_s(pid)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # one of them has ended meanwhile
+            total_s += sum(tree_cpu_s(int(child)) for child in (task / "children").read_text().split())
+    return total_s
+
+
 def family_rss_mb(pid: int) -> float:
     """Resident memory of a process and of those that it started, as far as they are still there."""
     total_mb = rss_mb(pid)

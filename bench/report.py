@@ -1,15 +1,12 @@
 """Tells what was measured: a table for people, JSON for programs."""
 
-import os
-import platform
 import statistics
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from bench import apache_kafka
 from bench.goals import missed
+from bench.machine import load_warning, machine
 from bench.native import Measured
 from bench.runner import Run
 from bench.workloads import BY_NAME
@@ -33,6 +30,8 @@ _SHOWN = (
     ("peak_rss_mb", "{:.0f} MB"),
     ("p99_quiet_ms", "p99 of a produce {:.2f} ms before"),
     ("p99_compacting_ms", "{:.2f} ms meanwhile"),
+    ("p99_without_ms", "{:.2f} ms before it was loaded"),
+    ("http_mb", "{:.1f} MB of it HTTP"),
     ("gap_led_s", "{:.2f} s"),
     ("gap_others_s", "others {:.2f} s"),
 )
@@ -101,17 +100,7 @@ def table(runs: Sequence[Run]) -> str:
     for workload, figures in summary.items():
         cells = [line(figures[system]) if system in figures else "" for system in systems]
         lines.append(f"| {BY_NAME[workload].title} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, *_ratios(summary), *_missed_goals(summary), *_load_warning(runs)])
-
-
-def _load_warning(runs: Sequence[Run]) -> list[str]:
-    highest, cores = max((run.load for run in runs), default=0.0), os.cpu_count() or 1
-    if highest <= 2 * cores:
-        return []
-    return [
-        "",
-        f"The load average was up to {highest:.1f} on {cores} cores: rates and latencies are not to be trusted.",
-    ]
+    return "\n".join([*lines, *_ratios(summary), *_missed_goals(summary), *load_warning([run.load for run in runs])])
 
 
 def _ratios(summary: dict[str, dict[str, Measured]]) -> list[str]:
@@ -159,26 +148,3 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
             for run in runs
         ],
     }
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "cores": os.cpu_count(),
-        "cpu": _cpu_model(),
-        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "commit": _commit(),
-    }
-
-
-def _cpu_model() -> str:
-    for row in Path("/proc/cpuinfo").read_text().splitlines():
-        if row.startswith("model name"):
-            return row.partition(":")[2].strip()
-    return platform.processor()
-
-
-def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
