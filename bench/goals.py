@@ -4,7 +4,7 @@ Durable goals hold for Ottla's default, page-cache goals for `durability: os`. A
 workload: rates from below, times, CPU and memory from above.
 """
 
-AT_LEAST = frozenset({"rate", "mb_per_s"})
+AT_LEAST = frozenset({"rate", "mb_per_s", "records_per_cpu_s"})
 
 Goals = dict[str, dict[str, float]]
 
@@ -22,6 +22,9 @@ DURABLE: Goals = {
     "partitions_512": {"p99_ms": 10},
     "start": {"start_s": 0.25, "idle_rss_mb": 45, "idle_cpu_percent": 0.3},
     "one_partition_produce": {"mb_per_s": 50},
+    "transactions": {"syncs": 3},
+    "read_committed": {"committed_time": 1.05},
+    "compaction": {"records_per_cpu_s": 1_000_000, "peak_rss_mb": 250, "p99_growth": 2},
     "memory": {"broker_rss_mb": 120},
 }
 PAGE_CACHE: Goals = {
