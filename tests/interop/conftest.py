@@ -5,12 +5,15 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench import spark_connector
 from tests.interop.node_process import NodeProcess
 from tests.interop.waiting import eventually
+from tests.spark.small import small_session
 
 with warnings.catch_warnings():  # it reads its schemas, while it is imported, with functions that Python has deprecated
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -62,3 +65,12 @@ def make_topic(admin: AdminClient, unique: str) -> MakeTopic:
 @pytest.fixture
 def topic(make_topic: MakeTopic) -> str:
     return make_topic()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A small Spark that has its own Kafka connector."""
+    jars = ",".join(str(jar) for jar in spark_connector.jars())
+    spark = small_session(tmp_path_factory.mktemp("warehouse"), spark__jars=jars)
+    yield spark
+    spark.stop()

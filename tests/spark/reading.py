@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from confluent_kafka import Producer
 
-from ottla.testing.pytest_plugin import OttlaNode
+from ottla.testing.pytest_plugin import Clients
 from pyspark_ottla.decoding import COLUMNS, Range
 from pyspark_ottla.fetching import FetchSettings, read_range
 from pyspark_ottla.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 class Topics:
     """Makes topics, and says what is in them."""
 
-    def __init__(self, node: OttlaNode, test: str) -> None:
+    def __init__(self, node: Clients, test: str) -> None:
         self.node = node
         self.bootstrap = node.bootstrap_servers
         self.opened = ExitStack()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,14 +17,9 @@ import pytest
 
 from tests.interop.node_process import process_wait
 from tests.spark.reading import Topics
+from tests.spark.small import needs_java
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(1_800),
-    pytest.mark.skipif(
-        shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not here"
-    ),
-]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800), needs_java]
 
 KILLS = 3
 ROWS = 1_000

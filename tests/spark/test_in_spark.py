@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.spark import session, with_schema_from
+from ottla.spark import with_schema_from
 from tests.spark.reading import Topics
+from tests.spark.small import needs_java, small_session
 
-pytestmark = [
-    pytest.mark.skipif(
-        shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not here"
-    ),
-    pytest.mark.filterwarnings("ignore"),  # pyspark's own
-]
+pytestmark = [needs_java, pytest.mark.filterwarnings("ignore")]  # pyspark's own
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "512m",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-    }
-    spark = session("test", master="local[2]", settings=settings)
-    spark.sparkContext.setLogLevel("OFF")
+    spark = small_session(tmp_path_factory.mktemp("warehouse"))
     yield spark
     spark.stop()
 
