@@ -23,7 +23,15 @@ from bench.workloads import BY_NAME, Workload
 
 DATA = Path(os.environ.get("OTTLA_BENCH_DIR", BUILD / "data"))
 _TOUCH_CHUNK = bytes(1 << 20)
-_JVM_WARM_UP = ("produce_1conn", "produce_200conn", "batches_1kb", "default_100b", "consume_1kb", "e2e_1k", "transactions")
+_JVM_WARM_UP = (
+    "produce_1conn",
+    "produce_200conn",
+    "batches_1kb",
+    "default_100b",
+    "consume_1kb",
+    "e2e_1k",
+    "transactions",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
