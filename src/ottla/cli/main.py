@@ -28,6 +28,7 @@ COMMANDS = {
     "dlq": "Dead letters: records that a stream could not process.",
     "cluster": "Nodes, quorum and balance of a cluster.",
     "gateway": "Serve the HTTP API for any Kafka cluster.",
+    "plan": "How many brokers a workload needs, with what disks and network.",
     "log": "Read and check the files of a data directory.",
     "bench": "Measure throughput and latency of a running node.",
     "completion": "Print the script that completes commands in a shell.",
