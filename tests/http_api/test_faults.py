@@ -11,6 +11,7 @@ import pytest
 
 from ottla.errors import DiskFailedError, PortTakenError
 from ottla.http.listener import HttpListener
+from ottla.http.server import HttpServer
 from tests.http_api.rig import HttpNode, error_of
 
 LIMITS = {
@@ -107,9 +108,13 @@ def test_a_disk_that_failed_is_503_and_told_by_health(tmp_path: Path) -> None:
         node.in_node(lambda inner: setattr(inner.committer, "failed", None))
 
 
+def _nothing() -> HttpServer:
+    raise AssertionError("nobody has connected")
+
+
 def test_a_port_that_is_taken_is_told() -> None:
     async def bind_twice() -> None:
-        first, second = HttpListener(dict), HttpListener(dict)
+        first, second = HttpListener(_nothing), HttpListener(_nothing)
         first.bind(None, 0)
         with pytest.raises(PortTakenError, match="taken by another process"):
             second.bind(None, first.port)

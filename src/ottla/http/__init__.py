@@ -1,8 +1,8 @@
 """The HTTP API: the cluster for those who have no Kafka client at hand, in front of the same handlers.
 
-    uvicorn ── Edge (limits, errors) ── hot routes: produce, consume
-                                     └─ FastAPI: everything else, OpenAPI
-                  └── Cluster (who leads, who coordinates) ── Ways: this node's handlers, or the wire to another broker
+    HttpServer ── Connection ── hot routes: produce, consume
+                             └─ uvicorn ── Edge (limits, errors) ── FastAPI: everything else, OpenAPI
+                  └── Api ── Cluster (who leads, who coordinates) ── Ways: this node's handlers, or the wire to another
 
 Nothing in here keeps records or decides about topics and groups: every route is one or more Kafka requests, so HTTP and
 Kafka clients see the same. The same code serves in a node and, as `ottla gateway`, in front of any Kafka cluster.

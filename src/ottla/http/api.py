@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
 from ottla.config.http import HttpConfig
@@ -12,7 +12,7 @@ from ottla.http.consume import Consuming, Slice
 from ottla.http.errors import bad_request
 from ottla.http.groups import Groups
 from ottla.http.messages import Encoding, read_messages
-from ottla.http.produce import Producing, unknown_topic
+from ottla.http.produce import Attempt, Producing, Told, unknown_topic
 from ottla.http.tails import Tails
 from ottla.http.topics import Topics
 from ottla.http.ways import Ways
@@ -78,9 +78,16 @@ class Api:
             raise unknown_topic(topic)
         return known
 
-    async def produce(
+    def begin_produce(
         self, topic: str, body: bytes, content_type: str, query: Mapping[str, str]
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> Attempt | Coroutine[Any, Any, Told]:
+        """As `produce`, but what can be done without a task is done already."""
+        messages, single = read_messages(body, content_type, self.config.batch_records_max)
+        encoding = _encoding(query) if query else Encoding.TEXT
+        attempt = self.producing.attempt(topic, messages, encoding, single=single)
+        return attempt or self.producing.produce(topic, messages, encoding, single=single)
+
+    async def produce(self, topic: str, body: bytes, content_type: str, query: Mapping[str, str]) -> Told:
         messages, single = read_messages(body, content_type, self.config.batch_records_max)
         return await self.producing.produce(
             topic, messages, _encoding(query) if query else Encoding.TEXT, single=single

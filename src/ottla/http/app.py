@@ -9,11 +9,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
-from ottla.config.http import HttpConfig
 from ottla.errors import BrokerError
 from ottla.http.api import Api
 from ottla.http.docs_page import docs_page
-from ottla.http.edge import Edge
 from ottla.http.errors import BAD_REQUEST, METHOD_NOT_ALLOWED, NOT_FOUND, HttpError, of_broker
 from ottla.http.routes import groups, operations, streams, topics
 from ottla.http.routes.models import Problem
@@ -28,7 +26,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def build(api: Api, config: HttpConfig, version: str) -> Edge:
+def build(api: Api, version: str) -> FastAPI:
     app = FastAPI(
         title="Ottla",
         version=version,
@@ -50,7 +48,7 @@ def build(api: Api, config: HttpConfig, version: str) -> Edge:
     async def docs() -> HTMLResponse:
         return HTMLResponse(docs_page(app.openapi()))
 
-    return Edge(app, config, produce=api.produce, consume=api.consume)
+    return app
 
 
 def _answer(error: HttpError) -> JSONResponse:

@@ -11,19 +11,20 @@ import logging
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import version as installed_version
 from typing import Any
 
 import uvloop
 
 from ottla.config import HttpConfig, NetworkConfig
-from ottla.errors import BrokerError, ErrorCode
+from ottla.errors import BrokerError, ErrorCode, PortTakenError
 from ottla.http.api import Api
-from ottla.http.app import build
 from ottla.http.cluster import Cluster
 from ottla.http.edge import Edge
 from ottla.http.listener import HttpListener
 from ottla.http.process_metrics import LoopDelay, http_metrics, process_metrics
+from ottla.http.server import Front, HttpServer
 from ottla.http.ways import ANY, answer_of, failed
 from ottla.observability.metrics import Text
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -176,49 +177,65 @@ class GatewaySurroundings:
 class Gateway:
     """The API and its links to the cluster, from `open` to `close`."""
 
-    def __init__(self, bootstrap: Sequence[Address], config: HttpConfig) -> None:
+    def __init__(self, bootstrap: Sequence[Address], config: HttpConfig, front: Front | None = None) -> None:
         self._config = config
         self._bootstrap = bootstrap
+        self._front = front
         self.listener = HttpListener(self._build)
 
-    def open(self, port: int) -> None:
+    def open(self, *ports: int) -> None:
+        """At the first of them that is free."""
+        self._bind(ports)
         loop = asyncio.get_running_loop()
         self._timers = Timers(loop)
         self._client = BrokerClient(
             loop=loop, timers=self._timers, random=SystemRandom(), limits=NetworkConfig(), client_id="ottla-gateway"
         )
-        self.listener.bind(self._config.address, port)
         self.listener.serve()
 
-    def _build(self) -> Edge:
+    def _bind(self, ports: Sequence[int]) -> None:
+        for port in ports[:-1]:
+            with suppress(PortTakenError):
+                self.listener.bind(self._config.address, port)
+                return
+        self.listener.bind(self._config.address, ports[-1])
+
+    def _build(self) -> HttpServer:
         ways = GatewayWays(self._client, self._bootstrap)
         surroundings = GatewaySurroundings(ways)
         api = Api(ways, self._config, SystemClock(), surroundings)
-        edge = build(api, self._config, installed_version("ottla"))
-        surroundings.attach(api, edge)
-        return edge
+        server = HttpServer(api, version=installed_version("ottla"), front=self._front)
+        surroundings.attach(api, server.edge)
+        return server
 
     async def close(self) -> None:
         await self.listener.close()
+        if self._front is not None:
+            await self._front.close()
         await self._client.close()
         self._timers.close()
 
 
-def run(bootstrap: Sequence[Address], config: HttpConfig, port: int) -> None:
-    """Serve until SIGTERM or SIGINT."""
+def run(
+    bootstrap: Sequence[Address],
+    config: HttpConfig,
+    ports: Sequence[int],
+    *,
+    front: Front | None = None,
+    says: str = "the HTTP API is at %s",
+) -> None:
+    """Serve at the first of the ports that is free, until SIGTERM or SIGINT. PortTakenError if none is."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(bootstrap, config, port))
+        runner.run(_serve(Gateway(bootstrap, config, front), config, ports, says))
 
 
-async def _serve(bootstrap: Sequence[Address], config: HttpConfig, port: int) -> None:
+async def _serve(gateway: Gateway, config: HttpConfig, ports: Sequence[int], says: str) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    gateway = Gateway(bootstrap, config)
-    gateway.open(port)
-    places = ", ".join(f"{host}:{kafka_port}" for host, kafka_port in bootstrap)
-    log.info("the HTTP API is at http://%s:%d, for %s", config.address or "127.0.0.1", gateway.listener.port, places)
+    gateway.open(*ports)
+    log.info(says, f"http://{config.address or '127.0.0.1'}:{gateway.listener.port}")
     try:
         await stop.wait()
     finally:

@@ -1,7 +1,8 @@
 """The port of the HTTP API: taken when the node has started, served from the first connection on.
 
-FastAPI takes half a second of CPU to load, and 27 MB. Neither is spent before somebody asks: until then there is only a
-listening socket, whose first connection waits in the backlog while a thread loads the rest.
+Until somebody asks there is only a listening socket. Its first connection waits in the backlog while a thread loads
+what the hot routes need, which is little; the framework, with its half second of CPU, is loaded by the first request
+for anything else.
 """
 
 from __future__ import annotations
@@ -11,27 +12,27 @@ import errno
 import importlib
 import logging
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.errors import PortTakenError
+
+if TYPE_CHECKING:
+    from ottla.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
 BACKLOG = 1024
 LOOPBACK = "127.0.0.1"
-GRACEFUL_S = 2
-"""For requests under way when the node stops; then they are cut off, tails among them."""
 
 
 class HttpListener:
-    def __init__(self, build: Callable[[], Any]) -> None:
-        """`build` imports and makes the ASGI application; it is called once, in the loop, after `warm_up`."""
+    def __init__(self, build: Callable[[], HttpServer]) -> None:
+        """`build` is called once, in the loop, after the first connection and `_warm_up`."""
         self._build = build
         self._socket: socket.socket | None = None
         self._loading: asyncio.Task[None] | None = None
-        self._server: Any = None
+        self._server: HttpServer | None = None
         self.port = 0
 
     def bind(self, address: str | None, port: int) -> None:
@@ -63,10 +64,11 @@ class HttpListener:
         self._loading = loop.create_task(self._load())
 
     async def _load(self) -> None:
+        assert self._socket is not None
         try:
             await asyncio.to_thread(_warm_up)
-            server = self._server = _new_server(self._build())
-            await server.serve(sockets=[self._socket])
+            self._server = self._build()
+            await self._server.serve(self._socket)
         except Exception:
             log.exception("the HTTP API can't be served")
 
@@ -77,39 +79,11 @@ class HttpListener:
         if self._loading is None:
             loop.remove_reader(self._socket)
         elif self._server is not None:
-            self._server.should_exit = True
-            await self._loading
+            await self._server.close()
         else:
             self._loading.cancel()
         self._socket.close()
 
 
 def _warm_up() -> None:
-    for name in ("uvicorn", "uvicorn.protocols.http.httptools_impl", "ottla.http.app"):
-        importlib.import_module(name)
-
-
-def _new_server(app: Any) -> Any:
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            """Signals are the node's business, which stops this server too."""
-            yield
-
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # its comings and goings are the node's
-    config = uvicorn.Config(
-        app,
-        loop="none",
-        http="httptools",
-        ws="websockets-sansio",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=GRACEFUL_S,
-        backlog=BACKLOG,
-    )
-    return Server(config)
+    importlib.import_module("ottla.http.server")

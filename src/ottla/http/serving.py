@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.errors import PortTakenError
 from ottla.http.listener import HttpListener
 
 if TYPE_CHECKING:
+    from ottla.http.server import HttpServer
     from ottla.runtime.node import Node
 
 log = logging.getLogger(__name__)
@@ -47,17 +48,15 @@ def _bind_to_any(listener: HttpListener, address: str | None, ports: Iterable[in
     return False
 
 
-def _build(node: Node) -> Any:
+def _build(node: Node) -> HttpServer:
     from importlib.metadata import version
 
     from ottla.http.api import Api
-    from ottla.http.app import build
     from ottla.http.of_node import NodeSurroundings
+    from ottla.http.server import HttpServer
     from ottla.http.ways import NodeWays
 
-    config = node.config.http
     surroundings = NodeSurroundings(node)
-    api = Api(NodeWays(node), config, node.clock, surroundings)
-    edge = build(api, config, version("ottla"))
-    surroundings.attach(api, edge)
-    return edge
+    server = HttpServer(Api(NodeWays(node), node.config.http, node.clock, surroundings), version=version("ottla"))
+    surroundings.attach(server.api, server.edge)
+    return server
