@@ -127,3 +127,29 @@ def test_zeros_that_a_crash_left_are_dropped() -> None:
 
     assert len(index) == 2
     assert index.last() == OffsetEntry(109, 20)
+
+
+@given(
+    gaps=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 5_000)), min_size=1, max_size=3 * PAGE_ENTRIES),
+    written=st.floats(0, 1),
+    at=st.floats(0, 1),
+    size_bytes=st.integers(1, 3_000_000),
+)
+def test_what_lies_beyond_a_read_is_the_next_batch_that_the_index_knows(
+    gaps: list[tuple[int, int]], written: float, at: float, size_bytes: int
+) -> None:
+    entries, offset, position = [], 100, 0
+    for offsets, size in gaps:
+        offset, position = offset + offsets, position + size
+        entries.append((offset, position))
+    index = index_of(*entries[: int(written * len(entries))])
+    index.flush()
+    for entry in entries[int(written * len(entries)) :]:
+        index.append(*entry)
+    wanted = 100 + int(at * (offset - 100))
+
+    starts_before = next((position for offset, position in entries if offset > wanted), None)
+    expected = None
+    if starts_before is not None:
+        expected = next((offset for offset, position in entries if position >= starts_before + size_bytes), None)
+    assert index.beyond(wanted, size_bytes) == expected

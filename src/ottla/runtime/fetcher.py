@@ -22,7 +22,6 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from ottla.protocol.records import LENGTH_OVERHEAD_BYTES, RECORDS_AT
 from ottla.replication.fetch_sessions import FetchPlan, FetchSessions, Wanted
 from ottla.replication.partition import Partition
 from ottla.replication.preferred import NO_PREFERENCE, preferred_replica
@@ -44,10 +43,7 @@ Found: TypeAlias = "tuple[Wanted, Readable | None, PartitionData]"
 """What is wanted of a partition, the partition if there is one, and what the answer will say of it."""
 
 READ_COMMITTED = 1
-LAST_OFFSET_DELTA_AT = 23
-_unpack_place = struct.Struct(">qi").unpack_from
 BASE_TIMESTAMP_AT = 27
-_unpack_delta = struct.Struct(">i").unpack_from
 _unpack_time = struct.Struct(">q").unpack_from
 FROM_FOLLOWERS_FROM = 11
 BY_TOPIC_ID_FROM = 13
@@ -301,26 +297,10 @@ class Waiting:
 
 def _aborted(log: Log, offset: int, upto: int, records: bytes) -> list[AbortedTransaction]:
     """What a reader of committed records must skip of these: a log may hold many more that come later."""
-    found = log.aborted_transactions(offset, upto) if records else []
-    end_offset = _end_offset(records) if found else 0
     return [
         AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
-        for entry in found
-        if entry.first_offset < end_offset
+        for entry in (log.aborted_among(records, offset, upto) if records else ())
     ]
-
-
-def _end_offset(records: bytes) -> int:
-    """Of the last batch that is there as a whole."""
-    at, end_offset, size = 0, 0, len(records)
-    while size - at >= RECORDS_AT:
-        base_offset, length = _unpack_place(records, at)
-        after = at + LENGTH_OVERHEAD_BYTES + length
-        if after > size:
-            break
-        end_offset = base_offset + _unpack_delta(records, at + LAST_OFFSET_DELTA_AT)[0] + 1
-        at = after
-    return end_offset
 
 
 def _refused(index: int, code: ErrorCode, leader: LeaderIdAndEpoch | None) -> PartitionData:

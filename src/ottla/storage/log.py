@@ -25,7 +25,8 @@ from ottla.storage.pending import FileSync, ReplaceFile, name_syncs
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.replay import producers_at
 from ottla.storage.retention import DeletedSegment, Reason, expired
-from ottla.storage.segment import Segment
+from ottla.storage.scan import end_of_batches
+from ottla.storage.segment import UNKNOWN, Segment
 
 if TYPE_CHECKING:
     from ottla.config import LogConfig
@@ -39,6 +40,8 @@ __all__ = ["Log", "Origin"]
 
 _SNAPSHOT_EVERY_BYTES = 16 << 20
 """A sync leaves a producer snapshot if this much was appended since the last: what a lookup of producers may scan."""
+_WALKED_BYTES_MAX = 16 << 10
+"""What was read is gone over batch by batch to find where it ends if it is not more than this; else the index tells."""
 _OFFSET = struct.Struct(">q")
 
 
@@ -126,12 +129,39 @@ class Log(LogAppends):
     def aborted_transactions(self, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
         """Those with records in the range: what a reader of committed records must skip."""
         aborted: list[AbortedTransaction] = []
-        for segment in self.segments[self._number(from_offset) :]:
-            found, is_complete = segment.txns.collect(from_offset, upto_offset)
+        number, count = self._number(from_offset), len(self.segments)
+        while True:
+            found, is_complete = self.segments[number].txns.collect(from_offset, upto_offset)
             aborted += found
-            if is_complete:
-                break
-        return aborted
+            number += 1
+            if is_complete or number == count or self._undecided_from(number) >= upto_offset:
+                return aborted
+
+    def aborted_among(self, records: bytes, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
+        """Those with records in what was read from here, and perhaps a few that begin soon after it."""
+        (base_offset,) = _OFFSET.unpack_from(records)
+        number = self._number(base_offset)
+        segment, following = self.segments[number], number + 1
+        if following < len(self.segments):
+            end_offset = self.segments[following].base_offset
+            if not segment.txns.aborted and self._undecided_from(following) >= end_offset:
+                return []
+            upto_offset = min(upto_offset, end_offset)
+        elif not segment.txns.aborted:
+            return []
+        if len(records) <= _WALKED_BYTES_MAX:
+            upto_offset = min(upto_offset, end_of_batches(records))
+        else:
+            upto_offset = min(upto_offset, segment.offsets.beyond(base_offset, len(records)) or upto_offset)
+        return self.aborted_transactions(max(base_offset, from_offset), upto_offset)
+
+    def _undecided_from(self, number: int) -> int:
+        """Where transactions begin that may have ended in a segment, or later: not before this."""
+        segment = self.segments[number]
+        if segment.undecided_from == UNKNOWN:
+            known = self.snapshots.oldest_open(segment.base_offset)
+            segment.undecided_from = 0 if known is None else known
+        return segment.undecided_from
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Found | None:
         """The first record that is not older, and the epoch of its leader."""

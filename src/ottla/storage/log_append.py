@@ -285,6 +285,8 @@ class LogAppends(LogState):
         self._clock_ms = now_ms
         new = Segment(self.disk, self.directory, base_offset, created_ms=now_ms, size_bytes=0)
         new.prepare_appends(self._config, self._jitter_ms(new))
+        if self.segments:
+            new.undecided_from = self.producers.oldest_open(base_offset)
         self.segments.append(new)
         self._active = new
         self._snapshot_position = 0
@@ -346,6 +348,7 @@ class LogAppends(LogState):
             if segment.has_index_backlog:
                 _write_backlog(segment)
             if segment is not self._active:
+                _write_out(segment)
                 _give_back_room(segment)
         self.written_offset = write.end_offset
         if segment is self._active:
@@ -364,6 +367,12 @@ def _write_backlog(segment: Segment) -> None:
     """An index can wait: if there is no room now, its entries stay in memory until there is, or the segment closes."""
     with suppress(OSError):
         segment.flush_indexes()
+
+
+def _write_out(segment: Segment) -> None:
+    """Of a segment that gets no more. Where there is no room it stays in memory, and the next sync tries again."""
+    with suppress(OSError):
+        segment.write_out()
 
 
 def _give_back_room(segment: Segment) -> None:

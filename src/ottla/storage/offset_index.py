@@ -80,6 +80,32 @@ class OffsetIndex:
         at = bisect_right(page, relative)
         return self._page_positions[at - 1] if at else 0
 
+    def beyond(self, offset: int, size_bytes: int) -> int | None:
+        """An offset that lies behind so many bytes of batches, from the one with `offset` on: the closest that the
+        index knows. None if it knows none.
+        """
+        relative, end = offset - self._base_offset, -1
+        for offsets, positions in self._columns_from(offset):
+            at = 0
+            if end < 0:
+                at = bisect_right(offsets, relative)
+                if at == len(offsets):
+                    continue
+                end = positions[at] + size_bytes  # the batch with `offset` starts there, or before
+            at = bisect_left(positions, end, at)
+            if at < len(positions):
+                return self._base_offset + offsets[at]
+        return None
+
+    def _columns_from(self, offset: int) -> Iterator[tuple[array[int], array[int]]]:
+        """All entries in pieces, from the one on in which `offset` would be looked up."""
+        if self.file.count and not (self._offsets and offset - self._base_offset >= self._offsets[0]):
+            self.lookup(offset)
+            yield self._page_offsets, self._page_positions
+            for number in range((self._page + 1) * PAGE_ENTRIES, self.file.count, PAGE_ENTRIES):
+                yield _columns(self.file.read(number, PAGE_ENTRIES))
+        yield self._offsets, self._positions
+
     def last(self) -> OffsetEntry | None:
         if self._offsets:
             return OffsetEntry(self._base_offset + self._offsets[-1], self._positions[-1])

@@ -236,6 +236,10 @@ class ProducerState:
         stable = next(iter(self._open), offset + 1)
         return Ended(producer_id, first_offset, offset, not marker.commits, stable)
 
+    def oldest_open(self, default: int) -> int:
+        """Where the oldest transaction that is open begins; `default` if none is."""
+        return next(iter(self._open), default)
+
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Where the oldest transaction begins that is open, or whose marker is not below the high watermark."""
         oldest = next(iter(self._open), None)

@@ -1,7 +1,7 @@
 """Reading a segment batch by batch: recovery, truncation, searches by time and the checks of `verify`.
 
-The hot path never comes here. A scan reads in large pieces and hands out views of them, so it costs little more than
-the reads.
+The hot path never comes here, except for the ends of small reads. A scan reads in large pieces and hands out views of
+them, so it costs little more than the reads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 1 << 20
 _LENGTH = struct.Struct(">i")
+_WALK = struct.Struct(">qi11xi")
+"""Base offset, length and last offset delta."""
 
 
 class BatchScan:
@@ -60,3 +62,15 @@ class BatchScan:
             self.problem = f"no record batch starts at position {self.position}"
             return 0
         return size
+
+
+def end_of_batches(records: bytes) -> int:
+    """The offset behind the last batch that is there as a whole; 0 if none is."""
+    at, end_offset, size = 0, 0, len(records)
+    while size - at >= RECORDS_AT:
+        base_offset, length, delta = _WALK.unpack_from(records, at)
+        at += LENGTH_OVERHEAD_BYTES + length
+        if at > size:
+            break
+        end_offset = base_offset + delta + 1
+    return int(end_offset)

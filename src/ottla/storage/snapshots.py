@@ -63,6 +63,16 @@ class Snapshots:
                 return offset, ProducerState.from_snapshot(entries)
         return None
 
+    def oldest_open(self, offset: int) -> int | None:
+        """Where the oldest transaction begins that was open at `offset`, `offset` if none was; None if unknown."""
+        if offset not in self.offsets:
+            return None
+        try:
+            entries = decode_snapshot(self._read(offset))
+        except (CorruptLogError, OSError):
+            return None
+        return min((entry.txn_first_offset for entry in entries if entry.txn_first_offset >= 0), default=offset)
+
     def remove_after(self, offset: int) -> bool:
         """Remove those beyond `offset`. If there were any, the directory must be synced before the log grows past them
         again: one that comes back after a crash would tell of batches that never were."""

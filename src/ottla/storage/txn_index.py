@@ -4,11 +4,16 @@ A reader of committed records gets the aborted transactions that reach into what
 An entry is written when an abort marker is appended, into the index of the segment that holds the marker: version,
 producer id, first offset, the marker's offset, and the last stable offset at that moment, which tells a search that
 nothing later can concern it. The file is made with the first abort, so most segments have none.
+
+However many aborts there are, a search looks at few: markers and last stable offsets are in order, so what lies before
+and after the range is passed over by bisection. What is left are transactions that were open at its end.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ottla.values import value
@@ -21,6 +26,9 @@ if TYPE_CHECKING:
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
 _VERSION = 0
+_BLOCK = 64
+_last_offset = attrgetter("last_offset")
+_last_stable_offset = attrgetter("last_stable_offset")
 
 
 @value
@@ -36,7 +44,7 @@ class AbortedTransaction:
 class TxnIndex:
     """The aborted transactions of one segment, in the order of their markers. Loaded whole: aborts are few."""
 
-    __slots__ = ("_disk", "_file", "_is_new", "_is_torn", "_path", "_written", "aborted", "unsynced")
+    __slots__ = ("_disk", "_file", "_is_new", "_is_torn", "_least", "_path", "_written", "aborted", "unsynced")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -46,21 +54,35 @@ class TxnIndex:
         self._is_new = False
         data = self._read()
         self.aborted = list(read_entries(data))
+        self._least = _least_of_blocks(self.aborted)
+        """The smallest first offset of each block of entries: a long transaction may have many short ones in it."""
         self._written = len(self.aborted)
         self._is_torn = len(data) % ENTRY_BYTES != 0
 
     def append(self, transaction: AbortedTransaction) -> None:
+        if len(self.aborted) % _BLOCK:
+            self._least[-1] = min(self._least[-1], transaction.first_offset)
+        else:
+            self._least.append(transaction.first_offset)
         self.aborted.append(transaction)
 
     def collect(self, from_offset: int, upto_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """The transactions that have records in the range, and whether later segments need not be asked."""
-        found = []
-        for transaction in self.aborted:
-            if transaction.last_offset >= from_offset and transaction.first_offset < upto_offset:
-                found.append(transaction)
-            if transaction.last_stable_offset >= upto_offset:
-                return found, True
-        return found, False
+        aborted = self.aborted
+        if not aborted:
+            return [], False
+        start = bisect_left(aborted, from_offset, key=_last_offset)
+        ended = bisect_left(aborted, upto_offset, lo=start, key=_last_offset)
+        decided = bisect_left(aborted, upto_offset, lo=start, key=_last_stable_offset)
+        found = aborted[start:ended]
+        at, end = ended, min(decided + 1, len(aborted))
+        while at < end:
+            block = at // _BLOCK
+            after = min((block + 1) * _BLOCK, end)
+            if self._least[block] < upto_offset:
+                found += [entry for entry in aborted[at:after] if entry.first_offset < upto_offset]
+            at = after
+        return found, decided < len(aborted)
 
     def truncate_to(self, offset: int) -> None:
         """Forget the transactions whose marker is at `offset` or after it."""
@@ -88,6 +110,7 @@ class TxnIndex:
 
     def _keep(self, transactions: list[AbortedTransaction]) -> None:
         self.aborted = transactions
+        self._least = _least_of_blocks(transactions)
         if self._written > len(self.aborted) or self._is_torn:
             self._written = len(self.aborted)
             self._open().truncate(self._written * ENTRY_BYTES)
@@ -130,6 +153,10 @@ class TxnIndex:
         if self._file is None:
             self._file = self._disk.open(self._path, create=True)
         return self._file
+
+
+def _least_of_blocks(aborted: list[AbortedTransaction]) -> list[int]:
+    return [min(entry.first_offset for entry in aborted[at : at + _BLOCK]) for at in range(0, len(aborted), _BLOCK)]
 
 
 def read_entries(data: bytes) -> Iterator[AbortedTransaction]:
