@@ -1,8 +1,8 @@
 """How large a cluster must be: from messages, their size, how long they are kept and how often, to brokers.
 
 Pure arithmetic over what was measured (docs/BENCHMARKS.md; a machine of two cores, ext4 on a virtual disk). A broker is
-one event loop, so it has one core. The cost per batch and per byte is fitted to the measurements of 16 KiB batches and of
-librdkafka's own, which are many times larger:
+one event loop, so it has one core. Its cost per batch and per byte is fitted to the measurements of 16 KiB batches and
+of those that librdkafka makes, which are many times larger:
 
     of the leader     6.5 µs per 1 KB record in 16 KiB batches, 1.27 µs in large ones
     of a follower     the rest of 32 and 9 µs that all of three nodes take, halved
