@@ -1,24 +1,54 @@
-"""`python -m bench quick | full | cluster | one NAME…`: see the package's docstring."""
+"""`python -m bench ITEM… | quick | page | http | spark | one NAME… | list`: see the package's docstring."""
 
 import argparse
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench import apache_kafka, report
+from bench import report
 from bench.native import DriverError
-from bench.runner import Plan, Run, clean, run
-from bench.servers import CLUSTERS, NAMES
+from bench.plan import Plan
+from bench.runner import clean, run
+from bench.servers import CLUSTERS, NAMES, available
 from bench.setting import Windows
-from bench.workloads import BY_NAME, CLUSTER, FAILOVER, QUICK, WORKLOADS
+from bench.workloads import BY_NAME, HTTP, WORKLOADS
+
+
+def _campaign(argv: Sequence[str]) -> int:
+    from bench import campaign  # brings matplotlib along
+
+    return campaign.main(argv)
+
+
+def _quick(argv: Sequence[str]) -> int:
+    from bench import quick
+
+    return quick.main(argv)
+
+
+def _page(argv: Sequence[str]) -> int:
+    from bench import page
+
+    page.write_page(Path(argv[0]) if argv else None)
+    return 0
+
+
+def _spark(argv: Sequence[str]) -> int:
+    from bench import spark  # needs pyspark, which is not everywhere
+
+    return spark.main(argv)
+
+
+_OTHERS: dict[str, Callable[[Sequence[str]], int]] = {"quick": _quick, "page": _page, "spark": _spark}
+_OWN = ("one", "http", "list")
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Ottla, beside Apache Kafka.")
-    parser.add_argument("what", choices=["quick", "full", "cluster", "one", "list"])
+    parser.add_argument("what", choices=_OWN)
     parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all of the mode if none is named")
     parser.add_argument(
         "--systems",
@@ -33,22 +63,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _defaults(arguments: argparse.Namespace) -> Plan:
-    match arguments.what:
-        case "quick":
-            windows = Windows(seconds=2, warmup_s=0.7, data_scale=0.6)
-            return Plan(workloads=QUICK, systems=NAMES, windows=windows, repetitions=1, touch_gb=2)
-        case "full":
-            windows = Windows(seconds=5, warmup_s=2, data_scale=2, starts=5, idle_s=20)
-            return Plan(
-                workloads=tuple(name for name in BY_NAME if name not in FAILOVER),
-                systems=NAMES,
-                windows=windows,
-                repetitions=3,
-                touch_gb=4,
-            )
-        case "cluster":
-            windows = Windows(seconds=4, warmup_s=2, starts=1, idle_s=10)
-            return Plan(workloads=CLUSTER, systems=CLUSTERS, windows=windows, repetitions=2, touch_gb=2)
+    if arguments.what == "http":
+        windows = Windows(seconds=5, warmup_s=1)
+        return Plan(workloads=HTTP, systems=("ottla",), windows=windows, repetitions=3, touch_gb=1)
     windows = Windows(seconds=4, warmup_s=1)
     return Plan(workloads=arguments.names, systems=("ottla",), windows=windows, repetitions=1, touch_gb=1)
 
@@ -65,25 +82,10 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         plan,
         windows=windows,
         workloads=arguments.names or plan.workloads,
-        systems=_available(arguments.systems.split(",") if arguments.systems else plan.systems),
+        systems=available(arguments.systems.split(",") if arguments.systems else plan.systems),
         repetitions=arguments.repeat or plan.repetitions,
         touch_gb=plan.touch_gb if arguments.touch is None else arguments.touch,
     )
-
-
-def _available(systems: Sequence[str]) -> Sequence[str]:
-    if not any(system.startswith("kafka") for system in systems):
-        return systems
-    try:
-        apache_kafka.jars()
-    except apache_kafka.KafkaUnavailableError as error:
-        print(f"Ottla alone: {error}", file=sys.stderr)
-        return [system for system in systems if not system.startswith("kafka")]
-    return systems
-
-
-def _tell(done: Run) -> None:
-    print(f"{done.workload:22} {done.system:14} {report.line(done.figures)}", file=sys.stderr, flush=True)
 
 
 def _stop(signal_number: int, frame: object) -> None:
@@ -92,14 +94,22 @@ def _stop(signal_number: int, frame: object) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _arguments(argv)
+    given = sys.argv[1:] if argv is None else argv
+    signal.signal(signal.SIGTERM, _stop)
+    if given and given[0] in _OTHERS:
+        return _OTHERS[given[0]](given[1:])
+    if given and given[0] not in _OWN and not given[0].startswith("-"):
+        return _campaign(given)
+    return _one(_arguments(given))
+
+
+def _one(arguments: argparse.Namespace) -> int:
     if arguments.what == "list" or not set(arguments.names) <= set(BY_NAME):
         for workload in WORKLOADS:
-            print(f"{workload.name:24}{workload.title}")
+            print(f"{workload.name:26}{workload.title}")
         return 0 if arguments.what == "list" else 2
-    signal.signal(signal.SIGTERM, _stop)
     try:
-        runs = run(_plan(arguments), done=_tell)
+        runs = run(_plan(arguments), done=report.tell)
     except DriverError as error:
         print(error, file=sys.stderr)
         return 1

@@ -26,6 +26,16 @@ DURABLE: Goals = {
     "read_committed": {"committed_time": 1.05},
     "compaction": {"records_per_cpu_s": 1_000_000, "peak_rss_mb": 250, "p99_growth": 2},
     "memory": {"broker_rss_mb": 120},
+    "memory_loaded": {"broker_rss_mb": 120},
+    "with_10000_partitions": {"restart_s": 1},
+    "recovery": {"recovery_s": 5},
+    "http_produce_50conn": {"rate": 6_000, "p99_ms": 20},
+    "http_produce_200conn": {"rate": 17_000},
+    "http_ndjson": {"rate": 300_000},
+    "http_consume": {"rate": 200_000},
+    "http_consume_single": {"rate": 200_000},
+    "http_memory": {"http_mb": 25},
+    "http_idle": {"p99_growth": 1.1},
 }
 PAGE_CACHE: Goals = {
     "produce_1conn": {"rate": 11_000, "p50_ms": 0.09, "broker_cpu_us": 60},
@@ -56,9 +66,11 @@ CLUSTER: Goals = {
     "topics": {"thousand_topics_s": 1},
 }
 
+QUEUE: Goals = {"queue_single_1": {"rate": 3_500}, "queue_batched_1": {"rate": 100_000}}
+
 
 def goals_of(system: str, workload: str) -> dict[str, float]:
-    goals = {"ottla": DURABLE, "ottla-os": PAGE_CACHE, "ottla-3": CLUSTER}.get(system, {})
+    goals = {"ottla": DURABLE, "ottla-os": PAGE_CACHE, "ottla-3": CLUSTER, "ottla-queue": QUEUE}.get(system, {})
     return goals.get(workload, {})
 
 

@@ -1,6 +1,7 @@
 """Tells what was measured: a table for people, JSON for programs."""
 
 import statistics
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ from bench import apache_kafka
 from bench.goals import missed
 from bench.machine import load_warning, machine
 from bench.native import Measured
-from bench.runner import Run
+from bench.plan import Run
 from bench.workloads import BY_NAME
 
 _SHOWN = (
@@ -35,6 +36,20 @@ _SHOWN = (
     ("p99_compacting_ms", "{:.2f} ms meanwhile"),
     ("p99_without_ms", "{:.2f} ms before it was loaded"),
     ("http_mb", "{:.1f} MB of it HTTP"),
+    ("created_s", "created in {:.2f} s"),
+    ("partitions_rss_mb", "{:.0f} MB"),
+    ("stop_s", "stopped in {:.2f} s"),
+    ("recovery_s", "back {:.2f} s after kill -9"),
+    ("recovery_cpu_s", "{:.2f} s CPU"),
+    ("data_gb", "{:.3g} GB"),
+    ("restart_s", "back {:.2f} s after a stop"),
+    ("restart_killed_s", "{:.2f} s after kill -9"),
+    ("join_s", "joined in {:.2f} s"),
+    ("leave_s", "left in {:.2f} s"),
+    ("crash_s", "missed in {:.2f} s"),
+    ("join_cpu_ms", "{:.0f} ms CPU"),
+    ("cpu_us", "{:.3g} µs"),
+    ("samples", "{:,.0f} samples"),
     ("gap_led_s", "{:.2f} s"),
     ("gap_others_s", "others {:.2f} s"),
 )
@@ -46,6 +61,11 @@ _COUNTERPARTS = (
     ("ottla-3", "kafka-durable-3"),
     ("ottla-3", "kafka-3"),
 )
+
+
+def tell(done: Run) -> None:
+    """A run that has just ended."""
+    print(f"{done.workload:24} {done.system:14} {line(done.figures)}", file=sys.stderr, flush=True)
 
 
 def line(measured: Measured) -> str:
@@ -64,10 +84,11 @@ def _with_spread(measured: Measured, name: str, form: str) -> str:
     if name not in measured.get("spread", {}):
         return text
     least, most = measured["spread"][name]
-    return f"{text} [{_short(least)}-{_short(most)}]" if name in _SPREAD_SHOWN else text
+    return f"{text} [{short(least)}-{short(most)}]" if name in _SPREAD_SHOWN else text
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """Three digits or so."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -6,51 +6,27 @@ thrown away: in a virtual machine the first touch of a page costs ten times a la
 broker.
 """
 
-import contextlib
 import os
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from bench.fleet import Fleet
+from bench.loads import Workload
 from bench.native import BUILD, DriverError, Measured
-from bench.servers import Kafka, Server, make_server
-from bench.setting import Setting, Windows
+from bench.plan import Plan, Run
+from bench.servers import Server, make_server
+from bench.setting import Setting
 from bench.wire import RequestFailedError
-from bench.workloads import BY_NAME, Workload
+from bench.workloads import BY_NAME
 
-DATA = Path(os.environ.get("OTTLA_BENCH_DIR", BUILD / "data"))
+DATA = Path(os.environ.get("OTTLA_BENCH_DIR", BUILD / "data")) / str(os.getpid())
+"""Of this process alone: it is removed at the end, and somebody else may be measuring too."""
 _TOUCH_CHUNK = bytes(1 << 20)
-_JVM_WARM_UP = (
-    "produce_1conn",
-    "produce_200conn",
-    "batches_1kb",
-    "default_100b",
-    "consume_1kb",
-    "e2e_1k",
-    "transactions",
-)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    workload: str
-    system: str
-    repetition: int
-    figures: Measured
-    load: float = 0.0
-    """The load average when it began: what else the machine was doing, and the run before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    workloads: Sequence[str]
-    systems: Sequence[str]
-    windows: Windows
-    repetitions: int
-    touch_gb: float
+T = TypeVar("T")
 
 
 def touch_page_cache(gigabytes: float) -> None:
@@ -63,48 +39,33 @@ def touch_page_cache(gigabytes: float) -> None:
 
 def run(plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
     """All workloads on all systems, `done` after each."""
+    with new_fleet() as fleet:
+        return run_on(fleet, plan, done=done)
+
+
+def new_fleet() -> Fleet:
     DATA.mkdir(parents=True, exist_ok=True)
-    with _running(plan.systems) as servers:
-        runs = []
-        for repetition in range(plan.repetitions):
-            for name in plan.workloads:
-                for server in _rotated(servers, repetition):
-                    load = os.getloadavg()[0]
-                    figures = _measure(BY_NAME[name], server, plan)
-                    runs.append(
-                        Run(workload=name, system=server.name, repetition=repetition, figures=figures, load=load)
-                    )
-                    done(runs[-1])
-        return runs
+    return Fleet(DATA)
 
 
-def _rotated(servers: Sequence[Server], by: int) -> list[Server]:
-    by %= len(servers)
-    return [*servers[by:], *servers[:by]]
+def run_on(fleet: Fleet, plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
+    """The same on servers some of which may be up already."""
+    servers = fleet.servers(plan.systems)
+    runs = []
+    for repetition in range(plan.repetitions):
+        for name in plan.workloads:
+            for server in rotated(servers, repetition):
+                load = os.getloadavg()[0]
+                figures = _measure(BY_NAME[name], server, plan)
+                runs.append(Run(workload=name, system=server.name, repetition=repetition, figures=figures, load=load))
+                done(runs[-1])
+    return runs
 
 
-@contextlib.contextmanager
-def _running(systems: Sequence[str]) -> Iterator[list[Server]]:
-    servers: list[Server] = []
-    try:
-        for number, system in enumerate(systems):
-            server = make_server(system, DATA / f"{os.getpid()}-{number}")
-            servers.append(server)
-            server.start()
-            if isinstance(server, Kafka):
-                _warm_up(server)
-            server.pause()
-        yield servers
-    finally:
-        for server in servers:
-            server.stop()
-
-
-def _warm_up(server: Server) -> None:
-    print(f"warming up {server.name}", file=sys.stderr)
-    windows = Windows(seconds=3, warmup_s=0.5, data_scale=0.5)
-    for name in _JVM_WARM_UP:
-        BY_NAME[name].measure(Setting(server=server, windows=windows, spare=lambda: server))
+def rotated(several: Sequence[T], by: int) -> list[T]:
+    """Another one begins each time."""
+    by %= len(several)
+    return [*several[by:], *several[:by]]
 
 
 def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:

@@ -8,13 +8,16 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench import apache_kafka
 from bench.processes import cpu_s, rss_mb, stop
 from bench.wire import wait_until_ready
 
-_READY_WITHIN_S = 60.0
+_READY_WITHIN_S = 300.0
+"""A broker that reads ten gigabytes again after a crash takes its time."""
+_STOPPED_WITHIN_S = 60.0
 
 
 class Server(ABC):
@@ -63,6 +66,10 @@ class Server(ABC):
         self.directory.mkdir(parents=True)
         self.ports = [_free_port() for _ in range(self.brokers)]
         self.prepare()
+        self.start_again()
+
+    def start_again(self) -> None:
+        """With the data that is there."""
         began = time.monotonic()
         self.processes = [self._launch(number) for number in range(self.brokers)]
         ready = [wait_until_ready(port, within_s=_READY_WITHIN_S, brokers=self.brokers) for port in self.ports]
@@ -80,12 +87,23 @@ class Server(ABC):
         for pid in self.pids:
             os.kill(pid, signal.SIGCONT)
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Stop in order, and leave the data there."""
         for process in self.processes:
             process.send_signal(signal.SIGCONT)
             process.terminate()
         for process in self.processes:
-            stop(process)
+            stop(process, within_s=_STOPPED_WITHIN_S)
+
+    def kill(self) -> None:
+        """kill -9, and leave the data there."""
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+
+    def stop(self) -> None:
+        self.end()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -97,12 +115,17 @@ class Ottla(Server):
         self.name = "ottla" if durability == "commit" else f"ottla-{durability}"
         self._durability = durability
 
+    @property
+    def http_port(self) -> int:
+        """Of the first node."""
+        return self.ports[0] + 1
+
     def _launch(self, number: int) -> subprocess.Popen[bytes]:
         return self._run(number, [])
 
     def _run(self, number: int, options: list[str]) -> subprocess.Popen[bytes]:
         ottla = Path(sys.executable).with_name("ottla")
-        command = [str(ottla), "start", "--port", str(self.ports[number])]
+        command = [str(ottla), "start", "--port", str(self.ports[number]), "--http-port", str(self.ports[number] + 1)]
         command += ["--data-dir", str(self.directory / f"data-{number}"), "--durability", self._durability, *options]
         with open(self.directory / "server.log", "ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -178,6 +201,18 @@ NAMES = ("ottla", "kafka-durable", "ottla-os", "kafka")
 CLUSTERS = ("ottla-3", "kafka-durable-3", "kafka-3")
 
 
+def available(systems: Sequence[str]) -> Sequence[str]:
+    """Those that can run here: without Java or Maven, Ottla alone."""
+    if not any(system.startswith("kafka") for system in systems):
+        return systems
+    try:
+        apache_kafka.jars()
+    except apache_kafka.KafkaUnavailableError as error:
+        print(f"Ottla alone: {error}", file=sys.stderr)
+        return [system for system in systems if not system.startswith("kafka")]
+    return systems
+
+
 def make_server(name: str, directory: Path, *, may_be_paused: bool = True) -> Server:
     """`may_be_paused`: brokers are not taken for dead after a pause. Without it failures are noticed as usual."""
     match name:
@@ -197,7 +232,7 @@ def make_server(name: str, directory: Path, *, may_be_paused: bool = True) -> Se
 
 
 def _free_port() -> int:
-    """A port that was free a moment ago, and the one after it: Kafka's controller takes that."""
+    """A port that was free a moment ago, and the one after it: Kafka's controller or Ottla's HTTP API takes that."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = int(one.getsockname()[1])

@@ -16,6 +16,8 @@ class Windows:
     """Multiplies what is written before a consume run."""
     starts: int = 3
     idle_s: float = 5.0
+    recovery_gb: float = 10.0
+    """What a server holds when it is killed to see how it comes back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

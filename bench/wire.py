@@ -53,10 +53,10 @@ class WireClient:
             size -= len(part)
         return b"".join(parts)
 
-    def produce(self, topic: str, batch: bytes) -> None:
-        """Produce v3 with acks=all to partition 0."""
+    def produce(self, topic: str, batch: bytes, *, partition: int = 0) -> None:
+        """Produce v3 with acks=all."""
         body = struct.pack(">hhii", -1, _ALL, _TIMEOUT_MS, 1) + _string(topic)
-        answer = self._call(_PRODUCE, 3, body + struct.pack(">iii", 1, 0, len(batch)) + batch)
+        answer = self._call(_PRODUCE, 3, body + struct.pack(">iii", 1, partition, len(batch)) + batch)
         code = struct.unpack_from(">h", answer, _after_string(answer, 4) + 8)[0]
         if code:
             raise RequestFailedError(f"produce: error {code}")

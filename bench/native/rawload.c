@@ -1,9 +1,9 @@
 /* Load on raw sockets: what a broker costs when the client costs next to nothing.
  *
- * N connections keep K Produce requests each in flight, over P partitions in turn. Every request is built once per
- * partition and sent again and again with a new correlation id, so that one core of client drives more than one core of
- * broker. The broker's CPU time is read from /proc at the ends of the measured window, by this very process: a
- * harness that reads it before and after the run would count connecting and warming up as well.
+ * N connections keep K Produce requests each in flight, over P partitions in turn, each beginning at another one.
+ * Every request is built once per partition and sent again and again with a new correlation id, so that one core of
+ * client drives more than one core of broker. The broker's CPU time is read at the ends of the measured window, by this
+ * very process: a harness that reads it before and after the run would count connecting and warming up as well.
  *
  * A cluster is given as the port of each partition's leader (--leaders 9092,9093,…).
  *
@@ -307,7 +307,7 @@ static void connect_one(struct connection *c, unsigned number, int poller) {
     ioctl(c->fd, FIONBIO, &on);
     c->sent_ns = calloc((size_t)opt.in_flight, sizeof *c->sent_ns);
     c->input = malloc(c->capacity = 1 << 16);
-    c->next = number;
+    c->next = (unsigned)((uint64_t)number * request_count / (unsigned)opt.connections); /* all over the partitions */
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c};
     epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event);
 }

@@ -1,8 +1,8 @@
 """What the benchmarks say of their figures."""
 
 from bench.goals import missed
+from bench.plan import Run
 from bench.report import line, medians, table
-from bench.runner import Run
 
 
 def _run(system: str, rate: float, cpu: float, *, repetition: int = 0, workload: str = "produce_200conn") -> Run:

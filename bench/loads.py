@@ -1,0 +1,72 @@
+"""What workloads are made of: a load of one of the drivers on a new topic of a running server."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.native import Measured, rawload, rdload
+from bench.setting import Setting
+from bench.topics import listed, new_topic
+
+Measure = Callable[[Setting], Measured]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    name: str
+    title: str
+    measure: Measure
+    extra_s: float = 1.0
+    """How long it takes beyond its window and its warm-up, more or less: for the estimate before a run."""
+
+
+def raw(name: str, *, partitions: int = 6, **options: object) -> Measure:
+    """Requests on plain sockets; `options` are those of rawload."""
+
+    def measure(at: Setting) -> Measured:
+        with new_topic(at.server, name, partitions) as (topic, leaders):
+            return rawload(
+                leaders=listed(leaders),
+                pids=listed(at.server.pids),
+                topic=topic,
+                partitions=partitions,
+                seconds=at.windows.seconds,
+                warmup=at.windows.warmup_s,
+                **options,
+            )
+
+    return measure
+
+
+def rd(name: str, mode: str, *, partitions: int = 6, **options: object) -> Measure:
+    """Records through librdkafka; `options` are those of rdload."""
+
+    def measure(at: Setting) -> Measured:
+        with new_topic(at.server, name, partitions) as (topic, _):
+            return rdload(
+                mode=mode,
+                bootstrap=at.server.bootstrap,
+                pids=listed(at.server.pids),
+                topic=topic,
+                partitions=partitions,
+                seconds=at.windows.seconds,
+                warmup=at.windows.warmup_s,
+                **options,
+            )
+
+    return measure
+
+
+def consume(
+    name: str, *, record_bytes: int, records: int, partitions: int = 6, compression: str = "none", **options: object
+) -> Measure:
+    """A topic is filled and then read through librdkafka; `options` are those of rdload while it fills."""
+
+    def measure(at: Setting) -> Measured:
+        count = int(records * at.windows.data_scale)
+        common: dict[str, object] = {"bootstrap": at.server.bootstrap, "pids": listed(at.server.pids), "count": count}
+        common |= {"record_bytes": record_bytes, "partitions": partitions}
+        with new_topic(at.server, name, partitions) as (topic, _):
+            rdload(mode="fill", topic=topic, compression=compression, **common, **options)
+            return rdload(mode="consume", topic=topic, **common)
+
+    return measure

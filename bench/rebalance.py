@@ -1,0 +1,151 @@
+"""How long a consumer group takes to share out its partitions again when a member joins, leaves or dies.
+
+The members are librdkafka's with the eager protocol, the same for all brokers. Most of the time is theirs: they learn
+of a rebalance with their next heartbeat (every half second here), and a member that died is missed when its session
+ends (six seconds here, the least that Kafka allows). What the broker adds is the rest, and its CPU time.
+"""
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+import time
+from typing import Self
+
+from bench.loads import Measure, Workload
+from bench.members import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
+from bench.native import DriverError, Measured
+from bench.setting import Setting
+from bench.topics import new_name, new_topic
+
+SIZES = (2, 10, 100)
+PARTITIONS_PER_MEMBER = 2
+WITHIN_S = 120.0
+SETTLE_S = 2 * HEARTBEAT_INTERVAL_MS / 1000
+
+
+class Members:
+    """A process with so many members, and what it told of their assignments."""
+
+    def __init__(self, servers: str, topic: str, group: str, count: int) -> None:
+        command = [sys.executable, "-m", "bench.members", servers, topic, group, str(count)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._told: queue.Queue[str] = queue.Queue()
+        self.assigned: dict[int, list[int]] = {member: [] for member in range(count)}
+        self.changed_at = 0.0
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._told.put(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def tell(self, command: str) -> float:
+        """Returns the time at which it was told."""
+        assert self._process.stdin is not None
+        now = time.monotonic()
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        return now
+
+    def kill(self) -> float:
+        now = time.monotonic()
+        self._process.kill()
+        self._process.wait()
+        self.assigned = {member: [] for member in self.assigned}
+        return now
+
+    def look(self) -> None:
+        """Take in what was told since the last look."""
+        while not self._told.empty():
+            told = json.loads(self._told.get())
+            self.assigned[told["member"]] = told["partitions"]
+            self.changed_at = max(self.changed_at, told["at"])
+
+    @property
+    def all_have_some(self) -> bool:
+        return all(self.assigned.values())
+
+
+def is_shared_out(members: list[Members], partitions: int) -> bool:
+    """Every one of them has partitions, and every partition is with exactly one."""
+    held = [one for some in members for partitions in some.assigned.values() for one in partitions]
+    return all(some.all_have_some for some in members) and sorted(held) == list(range(partitions))
+
+
+def _wait(members: list[Members], partitions: int) -> float:
+    """Until everything is shared out among these: the time of the last change."""
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
+        for some in members:
+            some.look()
+        if is_shared_out(members, partitions):
+            return max(some.changed_at for some in members)
+        time.sleep(0.005)
+    raise DriverError(f"the partitions were not shared out within {WITHIN_S:.0f} s")
+
+
+def _rebalance(count: int) -> Measure:
+    def measure(at: Setting) -> Measured:
+        partitions = PARTITIONS_PER_MEMBER * (count + 1)
+        with new_topic(at.server, "rebalance", partitions) as (topic, _):
+            group = new_name("rebalance")
+            with (
+                Members(at.server.bootstrap, topic, group, count) as crowd,
+                Members(at.server.bootstrap, topic, group, 1) as one_more,
+            ):
+                return _measure(at, crowd, one_more, partitions)
+
+    return measure
+
+
+def _measure(at: Setting, crowd: Members, one_more: Members, partitions: int) -> Measured:
+    crowd.tell("join")
+    _wait([crowd], partitions)
+    time.sleep(SETTLE_S)
+    crowd_again = _wait([crowd], partitions)
+    cpu_before_s = at.server.cpu_s()
+    began = one_more.tell("join")
+    join_s = _wait([crowd, one_more], partitions) - began
+    cpu_ms = (at.server.cpu_s() - cpu_before_s) * 1000
+    assert crowd_again < began
+    time.sleep(SETTLE_S)
+    began = one_more.tell("leave")
+    leave_s = _after_gone(crowd, partitions, began)
+    time.sleep(SETTLE_S)
+    one_more.assigned = {0: []}
+    one_more.tell("join")
+    _wait([crowd, one_more], partitions)
+    time.sleep(SETTLE_S)
+    crash_s = _after_gone(crowd, partitions, one_more.kill())
+    return {
+        "join_s": join_s,
+        "leave_s": leave_s,
+        "crash_s": crash_s,
+        "crash_beyond_session_s": crash_s - SESSION_TIMEOUT_MS / 1000,
+        "join_cpu_ms": cpu_ms,
+    }
+
+
+def _after_gone(crowd: Members, partitions: int, began: float) -> float:
+    return _wait([crowd], partitions) - began
+
+
+def _workload(count: int) -> Workload:
+    return Workload(
+        name=f"rebalance_{count}",
+        title=f"a group of {count}: one more joins; leaves; dies",
+        measure=_rebalance(count),
+        extra_s=16 + count / 10,
+    )
+
+
+WORKLOADS = tuple(map(_workload, SIZES))
+NAMES = tuple(workload.name for workload in WORKLOADS)

@@ -1,0 +1,89 @@
+"""What has been measured, item by item, in one JSON file: items may come from different quiet hours.
+
+A new run of an item replaces the old one of that item and nothing else. Each has its own date, machine, commit and load
+average. The page is made from this file alone.
+"""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import apache_kafka
+from bench.machine import machine
+from bench.native import HERE, Measured
+from bench.plan import Plan, Run
+from bench.report import medians
+
+Results = dict[str, dict[str, Any]]
+"""item → what is known of its last run."""
+
+DIRECTORY = HERE.parent / "docs" / "benchmarks"
+_SIGNIFICANT = 5
+
+
+def load(path: Path) -> Results:
+    if not path.exists():
+        return {}
+    items: Results = json.loads(path.read_text())["items"]
+    return items
+
+
+def save(path: Path, results: Results) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"items": results}, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def merge(path: Path, item: str, measured: dict[str, Any]) -> None:
+    """One item anew, the others as they are."""
+    save(path, {**load(path), item: measured})
+
+
+def as_item(runs: Sequence[Run], plan: Plan, *, form: str, took_s: float, complete: bool) -> dict[str, Any]:
+    return {
+        "measured_at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "took_s": round(took_s),
+        "form": form,
+        "complete": complete,
+        "machine": machine(),
+        "kafka_version": apache_kafka.VERSION if any(run.system.startswith("kafka") for run in runs) else None,
+        "repetitions": plan.repetitions,
+        "seconds": plan.windows.seconds,
+        "load": {"first": round(runs[0].load, 1), "highest": round(max(run.load for run in runs), 1)},
+        "runs": [
+            {
+                "workload": run.workload,
+                "system": run.system,
+                "repetition": run.repetition,
+                "load": round(run.load, 1),
+                "figures": _short(run.figures),
+            }
+            for run in runs
+        ],
+    }
+
+
+def summary(item: dict[str, Any]) -> dict[str, dict[str, Measured]]:
+    """workload → system → figure → median, with the spread."""
+    return medians([Run(**run) for run in item["runs"]])
+
+
+def was_busy(item: dict[str, Any]) -> bool:
+    """Whether something else ran when it began: its own load comes later."""
+    return bool(item["load"]["first"] > (item["machine"]["cores"] or 1) / 2)
+
+
+def _short(figures: Measured) -> Measured:
+    return {name: _short_value(value) for name, value in figures.items()}
+
+
+def _short_value(value: object) -> object:
+    """Five digits are more than any of them deserves; an error is told without the paths of this machine."""
+    if isinstance(value, float):
+        return float(f"{value:.{_SIGNIFICANT}g}")
+    if isinstance(value, str):
+        lines = [line for line in value.splitlines() if not line.startswith(os.sep)]
+        return (lines or ["failed"])[0]
+    return value

@@ -1,0 +1,160 @@
+"""Which goals the results reach: bounds on single figures, Ottla beside Kafka row by row, and how cost grows.
+
+A goal whose figures are not there is told as not measured, never as reached.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.goals import AT_LEAST, goals_of
+from bench.items import title_of
+from bench.native import Measured
+
+Summary = Mapping[str, Mapping[str, Measured]]
+"""workload → system → figure → median."""
+
+REACHED, MISSED, UNKNOWN = "reached", "missed", "not measured"
+HEADLINE = ("produce_50conn", "produce_100conn", "produce_200conn", "batches_100b", "batches_1kb")
+_OURS = ("ottla", "ottla-os", "ottla-3", "ottla-queue")
+_TIMES = ("p50_ms", "p99_ms", "gap_led_s", "gap_others_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    goal: str
+    measured: str
+    outcome: str
+
+
+def bounds(summary: Summary) -> list[Verdict]:
+    """The goals that are a bound on one figure."""
+    return [
+        _bound(system, workload, figure, goal, systems[system])
+        for workload, systems in summary.items()
+        for system in _OURS
+        if system in systems
+        for figure, goal in goals_of(system, workload).items()
+    ]
+
+
+def _bound(system: str, workload: str, figure: str, goal: float, figures: Measured) -> Verdict:
+    is_floor = figure in AT_LEAST
+    told = f"{system}: {title_of(workload)}: {figure} {'≥' if is_floor else '≤'} {goal:,g}"
+    if figure not in figures:
+        return Verdict(goal=told, measured=str(figures.get("error", "")), outcome=UNKNOWN)
+    value = float(figures[figure])
+    is_reached = value >= goal if is_floor else value <= goal
+    return Verdict(goal=told, measured=f"{value:,.4g}", outcome=REACHED if is_reached else MISSED)
+
+
+def _pair(first: Measured, second: Measured, figure: str) -> tuple[float, float] | None:
+    """The figure of both, where both have it and it is more than nothing."""
+    one, other = float(first.get(figure) or 0), float(second.get(figure) or 0)
+    return (one, other) if one and other else None
+
+
+def ahead(
+    goal: str, summary: Summary, ours: str, theirs: str, *, figure: str, rows: Sequence[str] | None = None
+) -> Verdict:
+    """Ottla is ahead of Kafka in a figure, in every row where both have it; `rows` must all be there."""
+    behind, count = [], 0
+    for workload in rows if rows is not None else summary:
+        systems = summary.get(workload, {})
+        pair = _pair(systems.get(ours, {}), systems.get(theirs, {}), figure)
+        if pair is None:
+            if rows is not None:
+                return Verdict(goal=goal, measured=f"{title_of(workload)} is missing", outcome=UNKNOWN)
+            continue
+        count += 1
+        ratio = pair[0] / pair[1]
+        if (ratio <= 1) if figure in AT_LEAST else (ratio >= 1):
+            behind.append(f"{title_of(workload)} ({ratio:.2f})")
+    if not count:
+        return Verdict(goal=goal, measured="", outcome=UNKNOWN)
+    told = f"{count - len(behind)} of {count} rows" + (f"; not in: {'; '.join(behind)}" if behind else "")
+    return Verdict(goal=goal, measured=told, outcome=MISSED if behind else REACHED)
+
+
+def grows(goal: str, summary: Summary, few: str, many: str, at_most: float) -> Verdict:
+    """Ottla's CPU per request of one workload as a multiple of another's."""
+    of = [summary.get(workload, {}).get("ottla", {}) for workload in (few, many)]
+    pair = _pair(of[0], of[1], "broker_cpu_us")
+    if pair is None:
+        return Verdict(goal=goal, measured="", outcome=UNKNOWN)
+    ratio = pair[1] / pair[0]
+    return Verdict(goal=goal, measured=f"{ratio:.2f} times", outcome=REACHED if ratio <= at_most else MISSED)
+
+
+def verdicts(items: Mapping[str, Summary]) -> list[Verdict]:
+    """All of them, the comparisons first."""
+    return [*_compared(items), *_flat(items), *[verdict for summary in items.values() for verdict in bounds(summary)]]
+
+
+def _compared(items: Mapping[str, Summary]) -> list[Verdict]:
+    of = {name: items.get(name, {}) for name in ("throughput", "requests", "latency", "cluster")}
+    writing = {**of["throughput"], **of["requests"]}
+    return [
+        ahead(
+            "Durable, ahead of Kafka in rate: throughput and requests", writing, "ottla", "kafka-durable", figure="rate"
+        ),
+        *(
+            ahead(f"Durable, ahead in {figure[:3]} end to end", of["latency"], "ottla", "kafka-durable", figure=figure)
+            for figure in ("p50_ms", "p99_ms")
+        ),
+        ahead(
+            "Three nodes, durable, ahead in rate", _rated(of["cluster"]), "ottla-3", "kafka-durable-3", figure="rate"
+        ),
+        *(
+            ahead(
+                f"Three nodes, durable, ahead in {figure}", of["cluster"], "ottla-3", "kafka-durable-3", figure=figure
+            )
+            for figure in _TIMES
+        ),
+        ahead(
+            "Page cache, less CPU per message than Kafka in every row",
+            {**writing, **of["latency"]},
+            "ottla-os",
+            "kafka",
+            figure="broker_cpu_us",
+        ),
+        ahead(
+            "Durable Ottla ahead of Kafka in the page cache: 50 and more producers, 16 KiB batches",
+            writing,
+            "ottla",
+            "kafka",
+            figure="rate",
+            rows=HEADLINE,
+        ),
+    ]
+
+
+def _rated(summary: Summary) -> Summary:
+    """Without the rows in which the rate is given."""
+    return {workload: systems for workload, systems in summary.items() if not workload.startswith("e2e")}
+
+
+def _flat(items: Mapping[str, Summary]) -> list[Verdict]:
+    growth = items.get("growth", {})
+    return [
+        grows(
+            "CPU per request with 10,000 partitions ≤ 1.5 times that with 6",
+            growth,
+            "growth_partitions_6",
+            "growth_partitions_10000",
+            1.5,
+        ),
+        grows(
+            "CPU per request with 1,000 partitions ≤ 1.3 times that with 6",
+            growth,
+            "growth_partitions_6",
+            "growth_partitions_1000",
+            1.3,
+        ),
+        grows(
+            "CPU per request with 2,000 connections ≤ 1.5 times that with 10",
+            growth,
+            "growth_connections_10",
+            "growth_connections_2000",
+            1.5,
+        ),
+    ]
