@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 
 import numba
 import numpy as np
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 DAMAGED: Final = -1
 
@@ -21,6 +23,28 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 def compiled(function: Kernel) -> Kernel:
     kernel: Kernel = numba.njit(cache=True, nogil=True)(function)
     return kernel
+
+
+@intrinsic
+def copy_bytes(
+    typing_context: Any, out: Any, out_at: Any, data: Any, data_at: Any, count: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """`out[out_at : out_at + count] = data[data_at : data_at + count]`, unchecked, for `count` of 0 or more.
+
+    The C library's copy: a loop over single bytes stays one, since an index might be negative, and takes three times as
+    long as everything else for records of a kilobyte.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def pointer(array: int, at: int) -> Any:
+            found = context.make_array(signature.args[array])(context, builder, arguments[array])
+            return builder.gep(found.data, [context.cast(builder, arguments[at], signature.args[at], types.intp)])
+
+        size = context.cast(builder, arguments[4], signature.args[4], types.intp)
+        cgutils.raw_memcpy(builder, pointer(0, 1), pointer(2, 3), size, 1)
+        return context.get_dummy_value()
+
+    return types.void(out, out_at, data, data_at, count), generate
 
 
 @compiled
@@ -101,13 +125,13 @@ def decode_records(
         else:
             timestamps_us[row] = (base_timestamp_ms + timestamp_delta_ms) * 1000
         key_valid[row] = key_length >= 0
-        for index in range(key_length):
-            keys[key_end + index] = data[key_at + index]
-        key_end += max(key_length, 0)
+        if key_length > 0:
+            copy_bytes(keys, key_end, data, key_at, key_length)
+            key_end += key_length
         value_valid[row] = value_length >= 0
-        for index in range(value_length):
-            values[value_end + index] = data[value_at + index]
-        value_end += max(value_length, 0)
+        if value_length > 0:
+            copy_bytes(values, value_end, data, value_at, value_length)
+            value_end += value_length
         headers_at[row] = headers_start
         header_counts[row] = header_count
         row += 1
@@ -139,18 +163,17 @@ def decode_headers(
             length, at = read_varint(data, at, size)
             if at < 0 or length < 0 or length > size - at:
                 return DAMAGED
-            for index in range(length):
-                names[name_end + index] = data[at + index]
+            copy_bytes(names, name_end, data, at, length)
             name_end += length
             at += length
             length, at = read_varint(data, at, size)
             if at < 0 or length < -1 or length > size - at:
                 return DAMAGED
             content_valid[header] = length >= 0
-            for index in range(length):
-                contents[content_end + index] = data[at + index]
-            content_end += max(length, 0)
-            at += max(length, 0)
+            if length > 0:
+                copy_bytes(contents, content_end, data, at, length)
+                content_end += length
+                at += length
             header += 1
             name_ends[header] = name_end
             content_ends[header] = content_end
@@ -189,8 +212,7 @@ def _put_blob(out: np.ndarray, at: int, data: np.ndarray, start: int, length: in
         out[at] = 1
         return at + 1
     at = _put_varint(out, at, length)
-    for index in range(length):
-        out[at + index] = data[start + index]
+    copy_bytes(out, at, data, start, length)
     return at + length
 
 

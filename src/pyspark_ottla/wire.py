@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar, cast
 
+import numpy as np
+
 from ottla.errors import ErrorCode
 from ottla.protocol.codec import codec_for
 from ottla.protocol.framing import encode_request, parse_response_header, response_header_is_flexible
@@ -132,7 +134,7 @@ class Broker:
         return self.receive()
 
     def _read(self, size_bytes: int) -> memoryview:
-        view = memoryview(bytearray(size_bytes))
+        view = memoryview(np.empty(size_bytes, np.uint8))  # not zeroed, as a bytearray would be
         at = 0
         try:
             while at < size_bytes:
