@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from time import perf_counter
 
-TURN_S = 0.002
+TURN_S = 0.003
 """Of its own work: a goal says that a scrape stalls the loop for 5 ms at most. Not shorter, since each turn waits for
 those of all others, and under full load these are as long."""
 
