@@ -11,10 +11,10 @@ import msgspec
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.http.cluster import Cluster, Deadline
+from ottla.http.decoding import Aborted, Decoder
 from ottla.http.errors import CONFLICT, HttpError, bad_request
-from ottla.http.messages import Encoding, Received, received
+from ottla.http.messages import Encoding, Received
 from ottla.http.ways import HELD
-from ottla.protocol.control import ControlType, control_type
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -34,6 +34,8 @@ EARLIEST = -2
 NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
 BYTES_MIN = 64 * 1024
 RECORD_BYTES_GUESS = 1024
+GUESS_MARGIN = 1.2
+GUESSES_MAX = 10_000
 INT64_MAX = 2**63 - 1
 TURN_RECORDS = 500
 """Then others have their turn: to make JSON of a message takes some microseconds."""
@@ -53,25 +55,25 @@ class Slice(msgspec.Struct):
 class Fetched:
     """One answer of a leader, with bytes of its own."""
 
-    __slots__ = ("aborted", "high_watermark", "log_start_offset", "offset", "records")
+    __slots__ = ("_aborted", "high_watermark", "log_start_offset", "offset", "records")
 
     def __init__(self, data: PartitionData, offset: int) -> None:
         self.offset = offset
         self.records = _joined(data.records)
         self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
-        self.aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
+        self._aborted = [(each.first_offset, each.producer_id) for each in data.aborted_transactions or ()]
+
+    @property
+    def aborted(self) -> Aborted:
+        """To go through the batches with once."""
+        return Aborted(self._aborted)
 
     def read(self) -> Iterator[tuple[int, Record | None]]:
         """Each record that counts, with the offset after it; None at the end of each batch."""
-        aborted, upcoming = set[int](), list(self.aborted)
+        aborted = self.aborted
         for batch in iter_batches(self.records):
-            while upcoming and upcoming[0][0] <= batch.last_offset:
-                aborted.add(upcoming.pop(0)[1])
-            if batch.is_control:
-                if control_type(next(read_records(batch.data))) is ControlType.ABORT:
-                    aborted.discard(batch.producer_id)
-            elif not (batch.is_transactional and batch.producer_id in aborted):
+            if not ((batch.is_control or batch.is_transactional) and aborted.hides(batch)):
                 for record in read_records(batch.data):
                     if record.offset >= self.offset:
                         yield record.offset + 1, record
@@ -86,6 +88,8 @@ class Consuming:
         self.wait_ms_max = wait_ms_max
         self.messages = 0
         """Read so far."""
+        self._message_bytes: dict[tuple[str, int], float] = {}
+        """Bytes of log that a message takes, by partition, as it was last."""
 
     async def consume(
         self, topic: str, partition: int, offset: str, *, limit: int, wait_ms: int, encoding: Encoding
@@ -102,25 +106,32 @@ class Consuming:
         """Up to `limit` messages from `at` on; as soon as there is one, or when the time is up."""
         limit = min(limit, self.records_max)
         deadline = Deadline(min(wait_ms, self.wait_ms_max))
-        found: list[Received] = []
+        decoder = Decoder(topic, partition, encoding, limit)
+        found, turn = decoder.found, TURN_RECORDS
         while True:
-            fetched = await self.fetch(topic, partition, at, limit, 0 if found else deadline.left_ms)
+            fetched = await self.fetch(topic, partition, at, limit - len(found), 0 if found else deadline.left_ms)
             before = at
-            for after, record in fetched.read():
+            for after in decoder.decode(fetched.records, at, fetched.aborted):
                 at = after
-                if record is not None:
-                    found.append(received(record, topic, partition, encoding))
-                    if not len(found) % TURN_RECORDS:
-                        await asyncio.sleep(0)
-                    if len(found) == limit:
-                        break
-            if len(found) == limit or (at == before and (found or not deadline.left_ms)):
+                if len(found) >= turn:
+                    turn = len(found) + TURN_RECORDS
+                    await asyncio.sleep(0)
+            if len(found) >= limit or (at == before and (found or not deadline.left_ms)):
                 break
+        if found:
+            self._learn(topic, partition, decoder.bytes_read / len(found))
         self.messages += len(found)
         return Slice(topic, partition, found, at, fetched.high_watermark, fetched.log_start_offset)
 
+    def _learn(self, topic: str, partition: int, message_bytes: float) -> None:
+        """The next reader is not given ten times what it takes."""
+        if len(self._message_bytes) > GUESSES_MAX:
+            self._message_bytes.clear()
+        self._message_bytes[topic, partition] = message_bytes
+
     async def fetch(self, topic: str, partition: int, offset: int, limit: int, wait_ms: int) -> Fetched:
-        size = min(self._bytes_max, max(BYTES_MIN, limit * RECORD_BYTES_GUESS))
+        guess = self._message_bytes.get((topic, partition), RECORD_BYTES_GUESS)
+        size = min(self._bytes_max, max(BYTES_MIN, int(limit * guess * GUESS_MARGIN)))
         asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=size)
         request = FetchRequest(
             replica_id=CONSUMER,

@@ -53,7 +53,7 @@ class Received(msgspec.Struct, gc=False):
     timestamp_ms: int
     key: Any
     value: Any
-    headers: list[tuple[str, Any]]
+    headers: Sequence[tuple[str, Any]]
     encoding: str | None = None
 
 

@@ -93,7 +93,7 @@ def parse_records(
             offset_delta, at = read_varint(data, at)
             key, at = _read_bytes(data, at)
             value, at = _read_bytes(data, at)
-            headers, at = _read_headers(data, at)
+            headers, at = read_headers(data, at)
             if at != end:
                 raise CorruptBatchError(f"a record whose length is {at - end} bytes off")
             timestamp_ms = base_timestamp_ms + timestamp_delta_ms if appended_ms is None else appended_ms
@@ -116,7 +116,8 @@ def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
     return data[at:end], end
 
 
-def _read_headers(data: bytes, at: int) -> tuple[Sequence[Header], int]:
+def read_headers(data: bytes, at: int) -> tuple[Sequence[Header], int]:
+    """Their count, and all of them; and where they end."""
     count, at = read_varint(data, at)
     if not count:
         return (), at
