@@ -17,6 +17,7 @@ from pyspark_ottla.options import Options, OptionsError, SourceOptions
 if TYPE_CHECKING:
     from pyspark_ottla.sink import BatchWriter, StreamWriter
     from pyspark_ottla.source import BatchReader, StreamReader
+    from pyspark_ottla.values import TypedValues
 
 __all__ = ["DefaultSource"]
 
@@ -29,19 +30,26 @@ class DefaultSource(DataSource):
         return "ottla"
 
     def schema(self) -> str:
-        from pyspark_ottla.source import SCHEMA, SCHEMA_WITH_HEADERS
+        from pyspark_ottla.values import ValueOptions, columns
 
-        return SCHEMA_WITH_HEADERS if Options(self.options).flag("includeHeaders", False) else SCHEMA
+        return columns(ValueOptions.parse(self.options), Options(self.options).flag("includeHeaders", False))
 
     def reader(self, schema: StructType) -> BatchReader:
         from pyspark_ottla.source import BatchReader
 
-        return BatchReader(SourceOptions.parse(self.options, streaming=False))
+        return BatchReader(SourceOptions.parse(self.options, streaming=False), self._values(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:
         from pyspark_ottla.source import StreamReader
 
-        return StreamReader(SourceOptions.parse(self.options, streaming=True))
+        return StreamReader(SourceOptions.parse(self.options, streaming=True), self._values(schema))
+
+    def _values(self, schema: StructType) -> TypedValues | None:
+        """What decodes values, if they are to be decoded."""
+        from pyspark_ottla.values import BINARY, TypedValues, ValueOptions
+
+        options = ValueOptions.parse(self.options)
+        return None if options.format == BINARY else TypedValues(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         from pyspark_ottla.sink import BatchWriter, SinkOptions

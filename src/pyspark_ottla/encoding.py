@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_ottla.blobs import Blobs
 from pyspark_ottla.kernels import encode_records, partitions_of_keys
 from pyspark_ottla.offsets import Partition
 
@@ -38,29 +39,6 @@ class EncodedBatch:
 
     def __init__(self, at: Partition, count: int, records: bytes) -> None:
         self.at, self.count, self.records = at, count, records
-
-
-class _Blobs:
-    """A column of byte strings as arrays of numbers; an empty one of nulls if there is no column."""
-
-    def __init__(self, column: pa.Array | None, count: int) -> None:
-        if column is None:
-            self.ends = np.zeros(count + 1, np.int32)
-            self.valid = np.zeros(count, np.uint8)
-            self.data = np.zeros(0, np.uint8)
-            return
-        column = pc.cast(column, pa.binary())
-        if column.offset:
-            column = pa.concat_arrays([column, pa.array([], pa.binary())])
-        _, ends, data = column.buffers()
-        at = column.offset
-        self.ends = np.frombuffer(ends, np.int32)[at : at + count + 1] if count else np.zeros(1, np.int32)
-        self.valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
-        self.data = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-
-    @property
-    def size_bytes(self) -> int:
-        return int(self.ends[-1]) - int(self.ends[0])
 
 
 class Encoder:
@@ -100,7 +78,7 @@ class Encoder:
         for code, name in enumerate(names.dictionary.to_pylist()):
             yield name, np.flatnonzero(codes == code)
 
-    def _partitions(self, topic: str, keys: _Blobs, column: pa.Array | None, count: int) -> Array:
+    def _partitions(self, topic: str, keys: Blobs, column: pa.Array | None, count: int) -> Array:
         existing = self._partition_count(topic)
         found = np.empty(count, np.int64)
         partitions_of_keys(keys.ends, keys.valid, keys.data, existing, found)
@@ -126,19 +104,19 @@ class _Records:
     """The columns that become records."""
 
     def __init__(self, columns: dict[str, pa.Array], count: int) -> None:
-        self.keys = _Blobs(columns.get("key"), count)
-        self._values = _Blobs(columns["value"], count)
+        self.keys = Blobs(columns.get("key"), count)
+        self._values = Blobs(columns["value"], count)
         headers = columns.get("headers")
         if headers is None:
             self._header_ends = np.zeros(count + 1, np.int32)
-            self._names, self._contents = _Blobs(None, 0), _Blobs(None, 0)
+            self._names, self._contents = Blobs(None, 0), Blobs(None, 0)
             return
         self._header_ends = np.zeros(count + 1, np.int32)
         lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
         np.cumsum(lengths, out=self._header_ends[1:])
         pairs = headers.flatten()
-        self._names = _Blobs(pairs.field("key"), len(pairs))
-        self._contents = _Blobs(pairs.field("value"), len(pairs))
+        self._names = Blobs(pairs.field("key"), len(pairs))
+        self._contents = Blobs(pairs.field("value"), len(pairs))
         if not self._names.valid.all():
             raise RowsError("a header whose key is null")
 

@@ -25,8 +25,7 @@ def compiled(function: Kernel) -> Kernel:
     return kernel
 
 
-@intrinsic
-def copy_bytes(
+def _copy_bytes(
     typing_context: Any, out: Any, out_at: Any, data: Any, data_at: Any, count: Any
 ) -> tuple[Any, Callable[..., Any]]:
     """`out[out_at : out_at + count] = data[data_at : data_at + count]`, unchecked, for `count` of 0 or more.
@@ -45,6 +44,9 @@ def copy_bytes(
         return context.get_dummy_value()
 
     return types.void(out, out_at, data, data_at, count), generate
+
+
+copy_bytes: Any = intrinsic(_copy_bytes)
 
 
 @compiled

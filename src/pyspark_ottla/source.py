@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -30,14 +30,11 @@ from pyspark_ottla.offsets import Partition, commit_offsets
 from pyspark_ottla.options import SourceOptions
 from pyspark_ottla.planning import limit_offsets, plan_tasks
 from pyspark_ottla.subscription import Subscription
+from pyspark_ottla.values import TypedValues
 from pyspark_ottla.wire import Cluster, Topic, WireError
+from pyspark_ottla.workers import at_home
 
-__all__ = ["SCHEMA", "SCHEMA_WITH_HEADERS", "BatchReader", "StreamReader"]
-
-SCHEMA: Final = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-)
-SCHEMA_WITH_HEADERS: Final = f"{SCHEMA}, headers array<struct<key: string, value: binary>>"
+__all__ = ["BatchReader", "StreamReader"]
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +50,10 @@ class Task(InputPartition):
 class _Reads:
     """What batch and stream have in common: the part that runs in tasks."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, values: TypedValues | None = None) -> None:
         self._options = options
+        self._values = values
+        """None: they stay as they are."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Task)
@@ -68,9 +67,10 @@ class _Reads:
             checks_crcs=options.checks_crcs,
         )
         schema = COLUMNS if options.includes_headers else COLUMNS.remove(COLUMNS.get_field_index("headers"))
-        with Cluster(options.bootstrap, timeout_s=settings.timeout_s) as cluster:
+        with at_home(), Cluster(options.bootstrap, timeout_s=settings.timeout_s) as cluster:
             for wanted in partition.ranges:
-                yield from read_range(cluster, wanted, schema, settings)
+                batches = read_range(cluster, wanted, schema, settings)
+                yield from batches if self._values is None else map(self._values.typed, batches)
 
     def _tasks(
         self, start: Mapping[Partition, int], end: Mapping[Partition, int], ids: Mapping[str, bytes]
@@ -100,8 +100,8 @@ class BatchReader(_Reads, DataSourceReader):
 class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives in one process beside the driver while the query runs; its copies in the tasks only read."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        super().__init__(options)
+    def __init__(self, options: SourceOptions, values: TypedValues | None = None) -> None:
+        super().__init__(options, values)
         self._subscription: Subscription | None = None
         self._initial: dict[str, Any] | None = None
         """Where the query began. Spark asks more than once, and records come in between."""

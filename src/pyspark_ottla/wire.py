@@ -134,7 +134,7 @@ class Broker:
         return self.receive()
 
     def _read(self, size_bytes: int) -> memoryview:
-        view = memoryview(np.empty(size_bytes, np.uint8))  # not zeroed, as a bytearray would be
+        view = np.empty(size_bytes, np.uint8).data  # not zeroed, as a bytearray would be
         at = 0
         try:
             while at < size_bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,48 @@ def test_values_have_the_types_that_a_sample_has(spark: Any, topics: Topics) -> 
         (8, "alice"),
         (None, None),
     ]
+
+
+def test_values_have_the_types_of_the_schema_that_is_given(spark: Any, topics: Topics) -> None:
+    topic = topics.create()
+    topics.fill(topic, [b'{"id": 7, "at": {"day": "2026-01-02", "tags": ["a", null]}}', b"oops", b'{"id": 8}'])
+    rows = (
+        spark.read.format("ottla")
+        .option("kafka.bootstrap.servers", topics.bootstrap)
+        .option("subscribe", topic)
+        .option("value.format", "json")
+        .option("value.schema", "id BIGINT, at STRUCT<day: DATE, tags: ARRAY<STRING>>")
+        .load()
+    )
+
+    found = rows.selectExpr("value.id", "CAST(value.at.day AS STRING)", "value.at.tags", "_corrupt_record").collect()
+
+    assert [tuple(row) for row in found] == [
+        (7, "2026-01-02", ["a", None], None),
+        (None, None, None, b"oops"),
+        (8, None, None, None),
+    ]
+
+
+def test_avro_values_have_the_types_of_their_schema(spark: Any, topics: Topics) -> None:
+    topic = topics.create()
+    topics.fill(topic, [b"\x0e\x02\x06abc\x04\x02\x04\x00", b"\x10\x00\x00"])
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "sizes", "type": {"type": "array", "items": "int"}},
+    ]
+    rows = (
+        spark.read.format("ottla")
+        .option("kafka.bootstrap.servers", topics.bootstrap)
+        .option("subscribe", topic)
+        .option("value.format", "avro")
+        .option("value.schema", json.dumps({"type": "record", "name": "R", "fields": fields}))
+        .option("mode", "FAILFAST")
+        .load()
+    )
+
+    assert [tuple(row) for row in rows.select("value.*").collect()] == [(7, "abc", [1, 2]), (8, None, [])]
 
 
 def test_a_batch_that_spark_runs_again_adds_nothing(spark: Any, topics: Topics, tmp_path: Path) -> None:
