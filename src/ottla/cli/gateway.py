@@ -1,8 +1,9 @@
-"""`ottla gateway`: the HTTP API in front of any Kafka cluster."""
+"""`ottla gateway`: the HTTP API and the console in front of any Kafka cluster."""
 
 import click
 
 from ottla.cli.connection import addresses
+from ottla.cli.console import CONSOLE_PATH, has_console, new_console
 from ottla.cli.options import BOOTSTRAP_DEFAULT
 from ottla.config import HttpConfig
 from ottla.config.http import HTTP_PORT_DEFAULT
@@ -31,10 +32,11 @@ from ottla.observability.logs import configure_logging
 def command(bootstrap: str, http_port: int, address: str | None, log_level: str) -> None:
     """Serve the HTTP API for a cluster that runs elsewhere: Ottla's, or Apache Kafka's from version 3.0 on.
 
-    SIGTERM or Ctrl-C stops it.
+    The web console is at /console, if `ottla[console]` is installed. SIGTERM or Ctrl-C stops it.
     """
     places = addresses(bootstrap)
     configure_logging(level=log_level, log_format="text")
     from ottla.http.gateway import run  # only now: what is wrong is told before anything is loaded
 
-    run(places, HttpConfig(address=address), http_port)
+    front = new_console(bootstrap, CONSOLE_PATH, address) if has_console() else None
+    run(places, HttpConfig(address=address), [http_port], front=front)

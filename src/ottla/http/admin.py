@@ -111,7 +111,7 @@ class Admin:
         return found
 
     async def status(self) -> dict[str, Any]:
-        view, quorum = await self.view(), await self._quorum()
+        view, quorum = await self.view(), await self.quorum()
         running = [broker.broker_id for broker in view.brokers if not broker.is_fenced]
         disks = await self._cluster.everywhere(DescribeLogDirsRequest(topics=None), running)
         controller = view.cluster.controller_id
@@ -141,7 +141,7 @@ class Admin:
             ],
         }
 
-    async def _quorum(self) -> ResponsePartitionData | None:
+    async def quorum(self) -> ResponsePartitionData | None:
         """None of a cluster that has none, or while it has no leader."""
         topic = RequestTopicData(topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)])
         try:
@@ -234,7 +234,7 @@ class Admin:
             require(response.error_code, response.error_message)
 
     async def _end_votes(self, view: View, broker_id: int) -> None:
-        quorum = await self._quorum()
+        quorum = await self.quorum()
         for voter in () if quorum is None else quorum.current_voters:
             if voter.replica_id == broker_id:
                 request = RemoveRaftVoterRequest(
