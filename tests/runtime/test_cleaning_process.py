@@ -1,10 +1,12 @@
 """Compaction in a process of its own, on a real disk."""
 
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,10 +14,12 @@ import pytest
 
 from ottla.config import CleanerConfig, LogConfig
 from ottla.errors import CorruptBatchError, StorageError
-from ottla.runtime.cleaning_process import CleaningProcess, Pace
+from ottla.runtime import priority
+from ottla.runtime.cleaning_process import CleaningProcess, Pace, Patience
 from ottla.runtime.disk import OsDisk
 from ottla.storage.compaction_plan import Plan, task_of
 from ottla.storage.compaction_swap import Swap
+from ottla.storage.compaction_task import Task
 from ottla.storage.log import Log
 from ottla.storage.verify import verify_log_directory
 from tests.storage.batches import DIRECTORY, NOW_MS, PARTITION, TOPIC_ID, append
@@ -81,6 +85,52 @@ from ottla.runtime.cleaning_process import CleaningProcess
 from ottla.storage.compaction_task import Task
 CleaningProcess(sys.argv[1]).compact(Task.from_json(sys.stdin.read()))
 """
+
+
+def test_it_takes_the_processor_and_the_disk_when_nobody_else_wants_them(log: Log, tmp_path: Path) -> None:
+    task = task_of(plan_of(log), CleanerConfig(io_max_bytes_per_second=1024.0), now_ms=NOW_MS)
+    process = CleaningProcess(str(tmp_path))
+    thread = threading.Thread(target=lambda: suppressed(process, task))
+    thread.start()
+    try:
+        (child,) = wait_for(lambda: children_of(os.getpid()))
+        wait_for(lambda: os.sched_getscheduler(child) == os.SCHED_IDLE)
+        wait_for(lambda: "idle" in subprocess.check_output(["ionice", "-p", str(child)], text=True))
+        assert os.getpriority(os.PRIO_PROCESS, child) >= priority.NICENESS
+    finally:
+        process.cancel()
+        thread.join()
+
+
+def suppressed(process: CleaningProcess, task: Task) -> None:
+    with suppress(StorageError):
+        process.compact(task)
+
+
+TAKES_PART = """
+import os
+from ottla.runtime import priority
+priority.step_aside()
+priority.take_part()
+print(os.sched_getscheduler(0) == os.SCHED_BATCH, flush=True)
+os.execvp("ionice", ["ionice"])
+"""
+
+
+def test_after_a_while_it_takes_a_share() -> None:
+    """In a process of its own: what it does can't be undone."""
+    done = subprocess.run([sys.executable, "-c", TAKES_PART], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines() == ["True", "best-effort: prio 7"]
+
+
+def test_patience_is_lost_once() -> None:
+    lost: list[None] = []
+    patient, impatient = Patience(3600, lambda: lost.append(None)), Patience(-1, lambda: lost.append(None))
+    for one in (patient, impatient, impatient):
+        one.check()
+
+    assert lost == [None]
 
 
 def test_it_does_not_outlive_a_broker_that_is_killed(log: Log, tmp_path: Path) -> None:

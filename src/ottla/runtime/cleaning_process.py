@@ -3,8 +3,10 @@
     broker  →  child    the task, as JSON on its standard input
     child   →  broker   the result, as JSON on its standard output, or one line {"error": …, "is_damage": …}
 
-The child ends with its task, so its memory is given back whole. It must not outlive the broker, since the next one
-would write the same files: the kernel is told to kill it with its parent, and it looks for itself as it goes on.
+The child takes the CPU and the disk only when nobody else wants them, for a minute; a task that is not done by then
+gets a small share, or a log that is written to all the time would grow for ever. It ends with its task, so its memory
+is given back whole. It must not outlive the broker, since the next one would write the same files: the kernel is told
+to kill it with its parent, and it looks for itself as it goes on.
 
 `python -m ottla.runtime.cleaning_process DIRECTORY BROKER_PID` is the child.
 """
@@ -20,13 +22,14 @@ import time
 from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptBatchError, StorageError
+from ottla.runtime import priority
 from ottla.runtime.disk import OsDisk
 from ottla.storage.compaction_task import Done, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NICENESS = 10
+PATIENCE_S = 60.0
 _PR_SET_PDEATHSIG = 1
 _SIGKILL = 9
 
@@ -82,21 +85,38 @@ class Pace:
             time.sleep(ahead_s)
 
 
+class Patience:
+    """Does something once, when its time is over."""
+
+    def __init__(self, seconds: float, lose: Callable[[], None]) -> None:
+        self._until = time.monotonic() + seconds
+        self._lose = lose
+        self._is_lost = False
+
+    def check(self) -> None:
+        if not self._is_lost and time.monotonic() > self._until:
+            self._is_lost = True
+            self._lose()
+
+
 def main(root: str, broker: int) -> None:
     from ottla.storage.compaction import compact  # the broker has no use for it
 
     _die_with_parent()
-    os.nice(NICENESS)
+    os.nice(priority.NICENESS)
+    priority.step_aside()
+    patience = Patience(PATIENCE_S, priority.take_part)
 
-    def check_parent() -> None:
+    def check() -> None:
         if os.getppid() != broker:
             sys.exit("the broker is gone")
+        patience.check()
 
-    check_parent()
+    check()
     gc.disable()  # nothing here has cycles, and going over a million keys takes its time
     task = Task.from_json(sys.stdin.read())
     try:
-        answer = compact(OsDisk(root), task, Pace(task.io_bytes_per_s, check_parent)).to_json()
+        answer = compact(OsDisk(root), task, Pace(task.io_bytes_per_s, check)).to_json()
     except (CorruptBatchError, OSError) as error:
         answer = json.dumps({"error": str(error), "is_damage": isinstance(error, CorruptBatchError)})
     sys.stdout.write(answer)

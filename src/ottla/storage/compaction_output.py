@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ottla.storage.txn_index import AbortedTransaction
 
 _WRITE_BYTES = 1 << 20
+_SYNC_BYTES = 4 << 20
+"""A sync of a whole segment would keep the disk busy for as long as it takes to write it, and every commit waits."""
 
 
 class CleanedSegment:
@@ -34,7 +36,7 @@ class CleanedSegment:
         self._txns = TxnIndex(disk, path(names.TXN_INDEX))
         self._interval_bytes = interval_bytes
         self._buffers: list[Bytes] = []
-        self._written = self._indexed = 0
+        self._written = self._synced = self._indexed = 0
         self.size_bytes = 0
         self._largest_ms, self._largest_offset = NO_TIMESTAMP, base_offset
 
@@ -56,6 +58,9 @@ class CleanedSegment:
         size = self._file.pwritev(self._buffers, self._written)
         self._written += size
         self._buffers.clear()
+        if self._written - self._synced >= _SYNC_BYTES:
+            self._file.sync()
+            self._synced = self._written
         pace(size)
 
     def note_abort(self, transaction: AbortedTransaction) -> None:

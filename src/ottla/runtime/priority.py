@@ -1,0 +1,45 @@
+"""How a process keeps out of the way of others: it runs, reads and writes when nobody else wants to.
+
+With a low niceness alone a process that is computing is not put aside at once when a broker wakes up, and its writes
+stand in line with those that clients wait for. The kernel's idle classes do both; on a machine that is never idle they
+would also mean never, so whoever uses them goes on as an ordinary process after a while.
+"""
+
+from __future__ import annotations
+
+import os
+
+NICENESS = 10
+_IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+"""The number of the system call; Python has no function for it."""
+_IOPRIO_WHO_PROCESS = 1
+_IOPRIO_CLASS_SHIFT = 13
+_IOPRIO_BEST_EFFORT, _IOPRIO_IDLE = 2, 3
+_IOPRIO_LOWEST = 7
+
+
+def step_aside() -> None:
+    """The CPU and the disk, when nobody else wants them. For this process, and what it can't have it does without."""
+    _schedule(os.SCHED_IDLE)
+    _set_io_priority(_IOPRIO_IDLE, 0)
+
+
+def take_part() -> None:
+    """A share, though a small one, whoever else wants it."""
+    _schedule(os.SCHED_BATCH)
+    _set_io_priority(_IOPRIO_BEST_EFFORT, _IOPRIO_LOWEST)
+
+
+def _schedule(policy: int) -> None:
+    try:
+        os.sched_setscheduler(0, policy, os.sched_param(0))
+    except OSError:
+        return  # a sandbox may forbid it
+
+
+def _set_io_priority(kind: int, level: int) -> None:
+    import ctypes
+
+    number = _IOPRIO_SET.get(os.uname().machine)
+    if number is not None:
+        ctypes.CDLL(None).syscall(number, _IOPRIO_WHO_PROCESS, 0, kind << _IOPRIO_CLASS_SHIFT | level)
