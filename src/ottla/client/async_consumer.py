@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from ottla.client.cluster import Offsets, PartitionLag
 from ottla.client.consumer import Consumer, OnRebalance, Partition
@@ -112,6 +112,13 @@ class AsyncConsumer:
 
     async def committed(self, partitions: Iterable[Partition] | None = None) -> dict[TopicPartition, int | None]:
         return await self._run(self._consumer.committed, partitions)
+
+    async def transactional_offsets(self, offsets: Offsets | None = None) -> tuple[list[Any], Any]:
+        """For `AsyncProducer.send_offsets`."""
+        return await self._run(self._consumer.transactional_offsets, offsets)
+
+    async def rewind(self, messages: Iterable[Message]) -> None:
+        await self._run(self._consumer.rewind, messages)
 
     async def position(self, partition: Partition) -> int | None:
         return await self._run(self._consumer.position, partition)

@@ -7,6 +7,8 @@
 There is no thread and no hop to the event loop per record: the producer's one serving thread collects the deliveries,
 and wakes the loop once for all that came together. Cancelling a task that waits for a delivery does not take the record
 back: it is sent, and another await of the same delivery still gets its result.
+
+With a `transactional_id` records are sent in transactions (`ottla.client.async_transaction`), one at a time.
 """
 
 import asyncio
@@ -15,6 +17,9 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import Any, Self
 
+from ottla.client.async_consumer import AsyncConsumer
+from ottla.client.async_transaction import AsyncTransaction, in_thread
+from ottla.client.cluster import Offsets
 from ottla.client.delivery import DeliveryFuture, Outcomes, RecordMetadata
 from ottla.client.errors import UndeliveredError
 from ottla.client.librdkafka import logger
@@ -100,13 +105,18 @@ class AsyncProducer:
         return self._producer.config
 
     async def start(self) -> Self:
-        self._started()
+        """With a transactional id it waits for the cluster."""
+        await self._started()
         return self
 
-    def _started(self) -> _Hub:
+    async def _started(self) -> _Hub:
         if self._hub is None:
-            self._hub = _Hub(asyncio.get_running_loop())
-            self._producer.start()
+            hub = _Hub(asyncio.get_running_loop())
+            if self.config.transactional_id is None:
+                self._producer.start()
+            else:
+                await asyncio.to_thread(self._producer.start)
+            self._hub = self._hub or hub
         return self._hub
 
     async def send(
@@ -119,7 +129,7 @@ class AsyncProducer:
         timestamp_ms: int | None = None,
     ) -> AsyncDelivery:
         """Put a record into the buffer, waiting while that is full; await what it returns for the acknowledgement."""
-        delivery = AsyncDelivery(topic, self._producer.outcomes, self._started())
+        delivery = AsyncDelivery(topic, self._producer.outcomes, self._hub or await self._started())
         record = self._producer.record(topic, value, key, headers, partition, timestamp_ms)
         if not self._producer.offer(record, delivery):
             await self._offer_until_there_is_room(record, delivery)
@@ -129,13 +139,27 @@ class AsyncProducer:
         return await (await self.send(topic, value, key, **options))
 
     async def _offer_until_there_is_room(self, record: Record, delivery: AsyncDelivery) -> None:
-        hub = self._started()
+        hub = await self._started()
         deadline = hub.loop.time() + self.config.max_block_ms / 1000
         while (left := deadline - hub.loop.time()) > 0:
             await hub.progress(min(left, ROOM_RETRY_S))
             if self._producer.offer(record, delivery):
                 return
         raise self._producer.buffer_full()
+
+    # Transactions
+
+    def transaction(self) -> AsyncTransaction:
+        """`async with producer.transaction(): …`: as Producer.transaction. Tasks may send at the same time, to the
+        one that is open."""
+        self._producer.require_transactional()
+        return AsyncTransaction(start=self.start, new=self._producer.transaction)
+
+    async def send_offsets(self, consumer: AsyncConsumer, offsets: Offsets | None = None) -> None:
+        """As Producer.send_offsets."""
+        self._producer.require_transactional()
+        of_group = await consumer.transactional_offsets(offsets)
+        await in_thread(self._producer.send_offsets_of, *of_group)
 
     async def flush(self, timeout_s: float | None = None) -> None:
         await asyncio.to_thread(self._producer.flush, timeout_s)

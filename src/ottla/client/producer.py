@@ -218,7 +218,7 @@ class Producer:
         """`with producer.transaction(): …`: everything sent inside becomes visible at its end, or, on an exception,
         nothing of it ever does. One at a time."""
         self.start()
-        self._require_transactional()
+        self.require_transactional()
         return Transaction(self._raw, self.outcomes, self.config.max_block_ms / 1000)
 
     def send_offsets(self, consumer: Consumer, offsets: Offsets | None = None) -> None:
@@ -227,11 +227,15 @@ class Producer:
 
         The consumer has `enable_auto_commit=False`, and is not polled between what was read and this call.
         """
-        self._require_transactional()
+        self.require_transactional()
+        self.send_offsets_of(*consumer.transactional_offsets(offsets))
+
+    def send_offsets_of(self, raw_offsets: Sequence[Any], member: Any) -> None:
+        """The same with what `Consumer.transactional_offsets` has returned."""
+        self.require_transactional()
         raw = self._raw
         if raw is None:
             raise TransactionError("no transaction is open; use `with producer.transaction()`")
-        raw_offsets, member = consumer.transactional_offsets(offsets)
         if raw_offsets:
             call_until(
                 self._patience(),
@@ -239,7 +243,8 @@ class Producer:
                 lambda timeout_s: raw.send_offsets_to_transaction(raw_offsets, member, timeout_s),
             )
 
-    def _require_transactional(self) -> None:
+    def require_transactional(self) -> None:
+        """Raises ConfigError if it has no transactional id."""
         if self.config.transactional_id is None:
             raise ConfigError("transactions need a transactional_id in the ProducerConfig")
 
