@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import flames, queues, results
 from bench.fleet import Fleet
-from bench.items import FORMS, FULL, ITEM, ITEMS, NORMAL, Item, estimate_s
+from bench.items import FORMS, FULL, ITEM, ITEMS, NORMAL, Item, estimate_s, in_turn
 from bench.page import write_page
 from bench.plan import Plan, Run
 from bench.report import tell
@@ -20,6 +20,7 @@ from bench.runner import clean, new_fleet, run_on
 from bench.servers import available
 
 ALL = "all"
+Done = Callable[[Run], None]
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -37,16 +38,15 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str]) -> int:
     arguments = _arguments(argv)
     items = list(ITEMS) if ALL in arguments.items else [ITEM[name] for name in arguments.items]
-    plans = [(item, _plan(item, arguments)) for item in items]
+    plans = [(item, _plan(item, arguments)) for item in in_turn(items)]
     _tell_estimates(plans)
     if arguments.estimate:
         return 0
-    arguments.out.mkdir(parents=True, exist_ok=True)
     failed = False
     try:
         with new_fleet() as fleet:
             for item, plan in plans:
-                runs = _measure(fleet, item, plan, arguments.form, arguments.out)
+                runs = measure(fleet, item, plan, arguments.form, arguments.out)
                 failed = failed or any("error" in run.figures for run in runs)
     finally:
         clean()
@@ -72,8 +72,9 @@ def _tell_estimates(plans: Sequence[tuple[Item, Plan]]) -> None:
     print(f"{'together':12} about {total_s / 60:4.1f} min", file=sys.stderr, flush=True)
 
 
-def _measure(fleet: Fleet, item: Item, plan: Plan, form: str, out: Path) -> list[Run]:
+def measure(fleet: Fleet, item: Item, plan: Plan, form: str, out: Path) -> list[Run]:
     """What came of it is written down whether it came to its end or not."""
+    out.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
     began, complete = time.monotonic(), False
 
@@ -93,7 +94,7 @@ def _measure(fleet: Fleet, item: Item, plan: Plan, form: str, out: Path) -> list
     return runs
 
 
-def _runner(fleet: Fleet, item: Item, out: Path) -> Callable[[Plan, Callable[[Run], None]], object]:
+def _runner(fleet: Fleet, item: Item, out: Path) -> Callable[[Plan, Done], object]:
     if item.name == "queue":
         return lambda plan, done: (fleet.servers([]), queues.run(plan, done=done))
     if item.name == "flame":

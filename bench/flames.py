@@ -6,6 +6,7 @@ share of a frame. py-spy must be allowed to look into other processes: as root, 
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -83,7 +84,7 @@ def _recorded(server: Server, workload: str, windows: Windows, picture: Path) ->
         repeated = _Repeated(load)
         repeated.start()
         try:
-            figures = _record(server.pids[0], windows.seconds, picture)
+            figures = _record(server.pids[0], windows.seconds, picture, title=TITLES[workload])
         except DriverError as error:
             figures = {"error": str(error)}
         finally:
@@ -92,7 +93,7 @@ def _recorded(server: Server, workload: str, windows: Windows, picture: Path) ->
     return figures if repeated.failed is None else {"error": str(repeated.failed)}
 
 
-def _record(pid: int, seconds: float, picture: Path) -> Measured:
+def _record(pid: int, seconds: float, picture: Path, *, title: str) -> Measured:
     command = [str(Path(sys.executable).with_name("py-spy")), "record", "--native", "--pid", str(pid)]
     command += ["--duration", str(int(seconds)), "--rate", str(_SAMPLES_PER_S), "--output", str(picture)]
     try:
@@ -101,5 +102,6 @@ def _record(pid: int, seconds: float, picture: Path) -> Measured:
         raise DriverError("py-spy is not installed: run make install") from error
     if done.returncode != 0:
         raise DriverError(f"py-spy: {done.stderr.strip()}")
+    picture.write_text(picture.read_text().replace(shlex.join(command), title))
     samples = re.search(r"Samples: (\d+) Errors: (\d+)", done.stdout + done.stderr)
     return {"samples": int(samples[1]), "lost": int(samples[2])} if samples else {"samples": 0, "lost": 0}

@@ -4,7 +4,7 @@ Short forms are for a machine that is quiet for half an hour only: fewer workloa
 repetition where a run takes a minute. `full` is the normal form with every combination of what a user sets.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bench import flames, growth, queues, rebalance, throughput
@@ -17,7 +17,7 @@ SHORT, NORMAL, FULL = "short", "normal", "full"
 FORMS = (SHORT, NORMAL, FULL)
 DURABLE = ("ottla", "kafka-durable")
 _KAFKA_START_S, _KAFKA_CLUSTER_START_S, _OTTLA_START_S = 32.0, 75.0, 2.0
-_TOUCH_S_PER_GB, _BETWEEN_S = 0.5, 0.6
+_TOUCH_S_PER_GB, _BETWEEN_S = 0.5, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,15 @@ class Item:
 
 def _throughput(form: str) -> Plan:
     if form == SHORT:
-        windows = Windows(seconds=1.5, warmup_s=0.5, data_scale=0.3)
+        windows = Windows(seconds=1.2, warmup_s=0.4, data_scale=0.3)
         return Plan(workloads=throughput.SHORT, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.5)
-    windows = Windows(seconds=2, warmup_s=0.5, data_scale=0.3)
+    windows = Windows(seconds=1.75, warmup_s=0.5, data_scale=0.3)
     plan = Plan(workloads=throughput.COVERING, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.5)
     return replace(plan, workloads=[one.name for one in throughput.PRODUCT]) if form == FULL else plan
 
 
 def _requests(form: str) -> Plan:
-    windows = Windows(seconds=1.5 if form == SHORT else 4, warmup_s=0.5 if form == SHORT else 1)
+    windows = Windows(seconds=1.2 if form == SHORT else 4, warmup_s=0.4 if form == SHORT else 1)
     workloads = ("produce_1conn", "produce_50conn", "produce_100conn", "produce_200conn")
     return Plan(workloads=workloads, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.3)
 
@@ -89,7 +89,7 @@ def _rebalance(form: str) -> Plan:
 
 
 def _queue(form: str) -> Plan:
-    windows = Windows(seconds=1.5 if form == SHORT else 4, warmup_s=0)
+    windows = Windows(seconds=1 if form == SHORT else 4, warmup_s=0)
     return Plan(workloads=tuple(queues.TITLES), systems=queues.SYSTEMS, windows=windows, repetitions=3, touch_gb=0.1)
 
 
@@ -164,6 +164,13 @@ ITEMS = (
     ),
 )
 ITEM = {item.name: item for item in ITEMS}
+"""In the order of the page."""
+_IN_TURN = ("throughput", "requests", "latency", "footprint", "growth", "rebalance", "flame", "cluster", "queue")
+
+
+def in_turn(items: Iterable[Item]) -> list[Item]:
+    """In an order in which servers that are up can be used by the next item."""
+    return sorted(items, key=lambda item: _IN_TURN.index(item.name))
 
 
 def estimate_s(plan: Plan, *, running: Sequence[str] = ()) -> float:

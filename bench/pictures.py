@@ -6,7 +6,7 @@ from pathlib import Path
 from bench import growth, queues, rebalance
 from bench.flames import TITLES as FLAMES
 from bench.native import Measured
-from bench.plots import Summary, bars, cpu_per_mb, figure, lines, picture
+from bench.plots import Summary, bars, cpu_per_mb, figure, lines, logarithmic, picture
 
 Items = Mapping[str, Summary]
 Picture = tuple[str, str]
@@ -52,7 +52,7 @@ def _requests(items: Items, directory: Path) -> list[Picture]:
             lines(axes, summary, points, figure(name))
             axes.set_title(title)
             axes.set_xlabel("producers")
-            axes.set_yscale("log")
+            logarithmic(axes, "y")
     return [(path.name, "One record at a time: rate, p99 and CPU")]
 
 
@@ -67,7 +67,7 @@ def _latency(items: Items, directory: Path) -> list[Picture]:
             }
             lines(axes, by_percentile, dict(enumerate(_PERCENTILES.values())), lambda figures: figures.get("ms"))
             axes.set_xticks(range(len(_PERCENTILES)), list(_PERCENTILES))
-            axes.set_yscale("log")
+            logarithmic(axes, "y")
             axes.set_title(f"{workload.removeprefix('e2e_').replace('k', ',000')}/s")
         panels[0].set_ylabel("ms")
     return [(path.name, "Latency from the intended send time, in ms")]
@@ -85,7 +85,7 @@ def _cluster(items: Items, directory: Path) -> list[Picture]:
         path = directory / "cluster-cpu.svg"
         with picture(path, width=8, height=0.9 + 0.5 * len(loads)) as [axes]:
             bars(axes, summary, loads, figure("broker_cpu_us"))
-            axes.set_xscale("log")
+            logarithmic(axes, "x")
             axes.set_xlabel("CPU of all brokers per message, µs")
         drawn.append((path.name, "Three nodes: CPU per message"))
     gaps = _there(summary, ["kill", "kill_controller", "clean_stop"])
@@ -133,7 +133,7 @@ def _footprint(items: Items, directory: Path) -> list[Picture]:
         for axes, (title, unit, rows) in zip(panels, _FOOTPRINT, strict=True):
             flat = _flattened(items["footprint"], rows)
             bars(axes, flat, list(flat), lambda one: one.get("value"), labels=list(flat))
-            axes.set_xscale("log")
+            logarithmic(axes, "x")
             axes.set_xlabel(unit)
             axes.set_title(title)
     return [(path.name, "Memory, and time to start")]
@@ -162,8 +162,7 @@ def _growth(items: Items, directory: Path) -> list[Picture]:
         path = directory / f"growth-{name}.svg"
         with picture(path, width=5, height=3) as [axes]:
             lines(axes, summary, points, value)
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            logarithmic(axes, "x", "y")
             axes.set_xlabel(label)
             axes.set_ylabel(unit)
         drawn.append((path.name, f"{unit} over {label}"))
@@ -208,7 +207,7 @@ def _rebalance(items: Items, directory: Path) -> list[Picture]:
         ):
             lines(axes, summary, points, figure(name))
             axes.set_title(title)
-            axes.set_xscale("log")
+            logarithmic(axes, "x")
             axes.set_xlabel("members")
             axes.set_ylim(bottom=0)
     return [(path.name, "Time until every partition has an owner again")]
@@ -220,7 +219,7 @@ def _queue(items: Items, directory: Path) -> list[Picture]:
     path = directory / "queue.svg"
     with picture(path, width=8, height=0.9 + 0.45 * len(names)) as [axes]:
         bars(axes, summary, names, figure("rate"))
-        axes.set_xscale("log")
+        logarithmic(axes, "x")
         axes.set_xlabel("messages per second")
     return [(path.name, "The embedded queue beside SQLite and persist-queue")]
 

@@ -14,6 +14,7 @@ import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from bench.items import title_of
 from bench.native import Measured
@@ -124,6 +125,15 @@ def lines(axes: Axes, summary: Summary, points: Mapping[float, str], value: Valu
                 label=LABELS[system],
             )
     axes.grid(axis="y")
+
+
+def logarithmic(axes: Axes, *which: str) -> None:
+    """With plain numbers at the powers of ten."""
+    for name in which:
+        axes.set(**{f"{name}scale": "log"})
+        axis = axes.xaxis if name == "x" else axes.yaxis
+        axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def _value(summary: Summary, workload: str, system: str, value: Value) -> float | None:

@@ -27,7 +27,7 @@ TITLES = {
     "queue_read_4": "read, 4 processes",
 }
 SYSTEMS = tuple(KINDS)
-FILL_PER_S = {"persist-queue": 2_000}
+FILL_PER_S = {"persist-queue": 1_000}
 """What is read, per second of the window; others than those named here read as many as `FILL_DEFAULT`."""
 FILL_DEFAULT = 60_000
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 from bench.loads import Measure, Workload
@@ -69,15 +70,11 @@ class Members:
             self.assigned[told["member"]] = told["partitions"]
             self.changed_at = max(self.changed_at, told["at"])
 
-    @property
-    def all_have_some(self) -> bool:
-        return all(self.assigned.values())
 
-
-def is_shared_out(members: list[Members], partitions: int) -> bool:
-    """Every one of them has partitions, and every partition is with exactly one."""
-    held = [one for some in members for partitions in some.assigned.values() for one in partitions]
-    return all(some.all_have_some for some in members) and sorted(held) == list(range(partitions))
+def is_shared_out(assigned: Sequence[Mapping[int, Sequence[int]]], partitions: int) -> bool:
+    """Every member of these processes has partitions, and every partition is with exactly one."""
+    shares = [share for of_process in assigned for share in of_process.values()]
+    return all(shares) and sorted(one for share in shares for one in share) == list(range(partitions))
 
 
 def _wait(members: list[Members], partitions: int) -> float:
@@ -86,7 +83,7 @@ def _wait(members: list[Members], partitions: int) -> float:
     while time.monotonic() < deadline:
         for some in members:
             some.look()
-        if is_shared_out(members, partitions):
+        if is_shared_out([some.assigned for some in members], partitions):
             return max(some.changed_at for some in members)
         time.sleep(0.005)
     raise DriverError(f"the partitions were not shared out within {WITHIN_S:.0f} s")

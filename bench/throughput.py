@@ -94,7 +94,7 @@ COVERING = (
     "consume_zstd",
 )
 """The base case first, then one factor at a time, then the corners; the same for reading."""
-SHORT = ("batches_1kb", "batches_100b", "produce_64p", "default_1kb", "default_100b", "consume_1kb", "consume_100b")
+SHORT = ("batches_1kb", "batches_100b", "default_1kb", "default_100b", "consume_1kb", "consume_100b")
 
 
 def _product() -> Iterator[Workload]:

@@ -1,0 +1,153 @@
+"""The page says what is in the results, and nothing else."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from bench.items import ITEMS
+from bench.page import client_is_limit, page, write_page
+from bench.results import Results, merge
+
+from tests.bench.canned import item, request, run
+
+SYSTEMS = {"ottla": 1.0, "kafka-durable": 3.0, "ottla-os": 0.8, "kafka": 1.2}
+
+
+def everything() -> Results:
+    """All items, with figures for every workload and system of their normal plans."""
+    measured = {}
+    for one in ITEMS:
+        plan = one.plan("normal")
+        runs = [
+            run(workload, system, repetition=repetition, **_figures(workload, 10 + number + repetition))
+            for repetition in range(plan.repetitions)
+            for workload in plan.workloads
+            for number, system in enumerate(plan.systems)
+        ]
+        measured[one.name] = item(one.name, runs)
+    return measured
+
+
+def _figures(workload: str, number: float) -> dict[str, float]:
+    named = {
+        "gap_led_s": number,
+        "gap_others_s": number / 2,
+        "join_s": number,
+        "leave_s": number,
+        "crash_s": number,
+        "crash_beyond_session_s": number,
+        "join_cpu_ms": number,
+        "start_s": number,
+        "idle_rss_mb": number,
+        "partitions_rss_mb": number,
+        "restart_s": number,
+        "restart_killed_s": number,
+        "recovery_s": number,
+    }
+    return {**request(1000 * number, number), **named}
+
+
+def test_every_item_has_its_section_and_pictures_that_can_be_parsed(tmp_path: Path) -> None:
+    for name in ("flame-produce.svg", "flame-batches.svg", "flame-fetch.svg"):
+        (tmp_path / name).write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+
+    text = page(everything(), tmp_path)
+
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE)[2:-2] == [one.title for one in ITEMS]
+    shown = set(re.findall(r"\]\((\S+\.svg)\)", text))
+    assert shown == {path.name for path in tmp_path.glob("*.svg")}
+    assert {f"growth-{name}.svg" for name in ("partitions", "connections", "batch", "brokers")} <= shown
+    for path in tmp_path.glob("*.svg"):
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+
+
+def test_the_same_results_give_the_same_files(tmp_path: Path) -> None:
+    results = {"requests": everything()["requests"]}
+
+    assert page(results, tmp_path) == page(results, tmp_path)
+    before = (tmp_path / "requests.svg").read_bytes()
+    page(results, tmp_path)
+    assert (tmp_path / "requests.svg").read_bytes() == before
+
+
+def test_median_and_spread_are_in_the_cell(tmp_path: Path) -> None:
+    runs = [
+        run("produce_1conn", "ottla", repetition=number, **request(rate, 100 + number))
+        for number, rate in enumerate((4_000, 9_000, 5_000))
+    ]
+
+    text = page({"requests": item("requests", runs)}, tmp_path)
+
+    assert "5,000/s [4,000-9,000]" in text
+    assert "101 µs [100-102]" in text
+
+
+def test_a_row_in_which_ottla_is_behind_stands_out(tmp_path: Path) -> None:
+    runs = [
+        run("produce_1conn", "ottla", **request(1_000, 300, p99_ms=2.0)),
+        run("produce_1conn", "kafka-durable", **request(2_000, 200, p99_ms=4.0)),
+    ]
+
+    text = page({"requests": item("requests", runs)}, tmp_path)
+
+    assert "| one-record requests, 1 connection | **0.50**, 0.50, **1.50** |" in text
+
+
+def test_what_was_not_measured_is_said(tmp_path: Path) -> None:
+    text = page({"requests": item("requests", [run("produce_1conn", "ottla", **request(1_000, 300))])}, tmp_path)
+
+    assert "Not measured yet: throughput, end to end," in text
+    assert "Apache Kafka was not there: Ottla alone." in text
+
+
+@pytest.mark.parametrize(
+    ("load", "complete", "sentence"),
+    [(3.0, True, "The machine was busy with other work"), (0.2, False, "It was interrupted")],
+)
+def test_figures_that_are_hints_are_called_so(tmp_path: Path, load: float, complete: bool, sentence: str) -> None:
+    runs = [run("produce_1conn", "ottla", load=load, **request(1_000, 300))]
+
+    assert sentence in page({"requests": item("requests", runs, complete=complete)}, tmp_path)
+
+
+def test_a_run_that_failed_is_in_its_cell(tmp_path: Path) -> None:
+    runs = [run("produce_1conn", "ottla", error="rawload: connect: refused")]
+
+    assert "failed: rawload: connect: refused" in page({"requests": item("requests", runs)}, tmp_path)
+
+
+def test_missed_goals_come_first(tmp_path: Path) -> None:
+    runs = [run("produce_200conn", "ottla", **request(60_000, 30))]
+
+    text = page({"requests": item("requests", runs)}, tmp_path)
+
+    assert text.index("broker_cpu_us ≤ 20 | 30 | **missed**") < text.index("rate ≥ 50,000 | 6e+04 | reached")
+
+
+def test_the_page_is_written_beside_its_results(tmp_path: Path) -> None:
+    merge(tmp_path / "results.json", "requests", everything()["requests"])
+
+    write_page(tmp_path)
+
+    assert (tmp_path / "README.md").read_text().startswith("# Results of the benchmarks")
+    assert (tmp_path / "requests.svg").exists()
+
+
+def test_the_client_is_the_limit_when_it_has_no_core_left() -> None:
+    assert client_is_limit(request(50_000, 10, client_share=0.99), 2)
+    assert not client_is_limit(request(50_000, 10, client_share=0.6), 2)
+
+
+def test_many_threads_of_a_client_are_the_limit_when_the_machine_is_full_and_mostly_theirs() -> None:
+    batches = {"seconds": 2.0, "rate": 1.0}
+
+    assert client_is_limit({**batches, "client_cpu_s": 2.9, "broker_cpu_s": 0.9}, 2)
+    assert not client_is_limit({**batches, "client_cpu_s": 1.5, "broker_cpu_s": 2.2}, 2)
+    assert not client_is_limit({**batches, "client_cpu_s": 1.5, "broker_cpu_s": 0.5}, 2)
+
+
+def test_a_client_at_a_fixed_rate_is_no_limit() -> None:
+    latency = {"seconds": 2.0, "p50_ms": 1.0, "client_cpu_s": 3.0, "broker_cpu_s": 0.9}
+
+    assert not client_is_limit(latency, 2)

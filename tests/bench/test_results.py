@@ -1,0 +1,45 @@
+"""Items are measured at different hours and kept in one file."""
+
+from pathlib import Path
+
+from bench.results import load, merge, summary, was_busy
+
+from tests.bench.canned import item, request, run
+
+
+def test_an_item_that_is_measured_again_replaces_itself_alone(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    merge(path, "requests", item("requests", [run("produce_1conn", "ottla", **request(1_000, 100))]))
+    merge(path, "growth", item("growth", [run("growth_batch_1", "ottla", **request(500, 100))]))
+
+    merge(path, "requests", item("requests", [run("produce_1conn", "ottla", **request(4_000, 90))]))
+
+    results = load(path)
+    assert summary(results["requests"])["produce_1conn"]["ottla"]["rate"] == 4_000
+    assert summary(results["growth"])["growth_batch_1"]["ottla"]["rate"] == 500
+
+
+def test_nothing_measured_yet_is_no_error(tmp_path: Path) -> None:
+    assert load(tmp_path / "results.json") == {}
+
+
+def test_an_item_knows_how_busy_the_machine_was_before_it() -> None:
+    quiet = item("requests", [run("produce_1conn", "ottla", load=0.3), run("produce_1conn", "ottla", load=4.0)])
+    busy = item("requests", [run("produce_1conn", "ottla", load=1.5)])
+
+    assert not was_busy(quiet)
+    assert quiet["load"] == {"first": 0.3, "highest": 4.0}
+    assert was_busy(busy)
+
+
+def test_an_error_is_told_without_paths_of_the_machine() -> None:
+    error = "/somewhere/bench/build/rdload --mode produce\nrdload: delivery: Broker: Not enough in-sync replicas"
+    failed = item("requests", [run("produce_1conn", "ottla", error=error)])
+
+    assert failed["runs"][0]["figures"] == {"error": "rdload: delivery: Broker: Not enough in-sync replicas"}
+
+
+def test_figures_are_rounded_for_a_file_that_can_be_read() -> None:
+    measured = item("requests", [run("produce_1conn", "ottla", rate=12345.678, requests=12345678)])
+
+    assert measured["runs"][0]["figures"] == {"rate": 12346.0, "requests": 12345678}

@@ -1,0 +1,64 @@
+"""Goals are reached, missed or not measured, and never taken for reached without figures."""
+
+from bench.verdicts import MISSED, REACHED, UNKNOWN, Summary, ahead, bounds, grows, verdicts
+
+
+def rates(**systems: float) -> dict[str, dict[str, float]]:
+    return {system.replace("_", "-"): {"rate": rate} for system, rate in systems.items()}
+
+
+def test_a_floor_and_a_ceiling() -> None:
+    summary: Summary = {"produce_200conn": {"ottla": {"rate": 60_000, "p99_ms": 12.0, "broker_cpu_us": 20.0}}}
+
+    outcomes = {one.goal.rpartition(": ")[2]: one.outcome for one in bounds(summary)}
+
+    assert outcomes == {"rate ≥ 50,000": REACHED, "p99_ms ≤ 10": MISSED, "broker_cpu_us ≤ 20": REACHED}
+
+
+def test_a_workload_that_failed_is_not_measured() -> None:
+    outcomes = {one.outcome for one in bounds({"produce_200conn": {"ottla": {"error": "refused"}}})}
+
+    assert outcomes == {UNKNOWN}
+
+
+def test_ahead_in_every_row() -> None:
+    summary = {"batches_1kb": rates(ottla=3, kafka=2), "consume_1kb": rates(ottla=5, kafka=4)}
+
+    assert ahead("all", summary, "ottla", "kafka", figure="rate").outcome == REACHED
+
+
+def test_one_row_behind_misses_the_goal_and_is_named() -> None:
+    summary = {"batches_1kb": rates(ottla=3, kafka=2), "consume_1kb": rates(ottla=3, kafka=4)}
+
+    verdict = ahead("all", summary, "ottla", "kafka", figure="rate")
+
+    assert verdict.outcome == MISSED
+    assert verdict.measured == "1 of 2 rows; not in: consume 1 KB (0.75)"
+
+
+def test_less_is_better_for_cpu() -> None:
+    summary: Summary = {"consume_1kb": {"ottla": {"broker_cpu_us": 2.0}, "kafka": {"broker_cpu_us": 1.0}}}
+
+    assert ahead("cpu", summary, "ottla", "kafka", figure="broker_cpu_us").outcome == MISSED
+
+
+def test_rows_that_must_be_there_and_are_not_leave_the_goal_open() -> None:
+    summary = {"batches_1kb": rates(ottla=3, kafka=2)}
+
+    verdict = ahead("headline", summary, "ottla", "kafka", figure="rate", rows=("batches_1kb", "produce_200conn"))
+
+    assert verdict.outcome == UNKNOWN
+
+
+def test_without_kafka_comparisons_are_not_measured() -> None:
+    outcomes = {one.outcome for one in verdicts({"throughput": {"batches_1kb": rates(ottla=3)}}) if "Kafka" in one.goal}
+
+    assert outcomes == {UNKNOWN}
+
+
+def test_growth_is_a_ratio_of_cpu() -> None:
+    summary: Summary = {"few": {"ottla": {"broker_cpu_us": 20.0}}, "many": {"ottla": {"broker_cpu_us": 32.0}}}
+
+    assert grows("flat", summary, "few", "many", 1.5).outcome == MISSED
+    assert grows("flat", summary, "few", "many", 1.6).outcome == REACHED
+    assert grows("flat", summary, "few", "missing", 1.5).outcome == UNKNOWN
