@@ -6,9 +6,11 @@ WORKERS ?= 2
 SEEDS   ?= 200
 MINUTES ?= 30
 NODES   ?= 3
+ITEM    ?= all
+FORM    ?= normal
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-quick bench-cluster bench-spark crash chaos spark-crash simulate clean
+.PHONY: help install run test lint types imports unit interop bench bench-full bench-quick bench-cluster bench-spark crash chaos spark-crash simulate clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,14 +59,17 @@ simulate: install  ## whole clusters and nodes in virtual time under faults: mak
 	$(BIN)/python -m ottla.testing.simulate --seeds $(SEEDS) --nodes $(NODES)
 	SEEDS=$(SEEDS) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/simulation/test_no_loss.py tests/simulation/test_rot.py
 
-bench: install  ## all benchmarks, beside Apache Kafka where Java and Maven are there (about an hour)
-	$(BIN)/python -m bench full --json bench/build/full.json
+bench: install  ## Ottla beside Apache Kafka into docs/benchmarks: make bench, or make bench ITEM=latency FORM=short
+	$(BIN)/python -m bench $(ITEM) --form $(FORM)
 
-bench-quick: install  ## the main benchmarks in three minutes
+bench-full: install  ## the same with every combination of settings (three hours)
+	$(BIN)/python -m bench $(ITEM) --form full
+
+bench-quick: install  ## has a message become dearer than the committed figures? (under three minutes)
 	$(BIN)/python -m bench quick
 
 bench-cluster: install  ## three nodes: throughput, latency, and how long writers stand still when one dies
-	$(BIN)/python -m bench cluster --json bench/build/cluster.json
+	$(BIN)/python -m bench cluster --form $(FORM)
 
 bench-spark: install  ## Spark's source and sink, beside Spark's own Kafka connector on Apache Kafka (needs Java and Maven)
 	$(BIN)/python -m bench spark --json bench/build/spark.json
