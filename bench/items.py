@@ -191,7 +191,7 @@ def _start_s(system: str) -> float:
 def _extra_s(name: str, plan: Plan) -> float:
     if name in BY_NAME:
         return BY_NAME[name].extra_s
-    return 4.0 if name in flames.TITLES else 2.0
+    return 4.0 if name in flames.TITLES else 1.5
 
 
 def title_of(workload: str) -> str:
