@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ from pyspark_ottla.producing import Identity, Sender, plain_identity
 from pyspark_ottla.transactions import NOT_OURS, end, start
 from pyspark_ottla.two_phase import BatchLostError, Begun, Prepared, TwoPhase
 from pyspark_ottla.wire import Cluster, WireError
+from pyspark_ottla.workers import connected
 
 __all__ = ["BatchWriter", "SinkOptions", "StreamWriter"]
 
@@ -126,8 +128,8 @@ class _Writes:
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    def _cluster(self) -> Cluster:
-        return Cluster(self._options.bootstrap, timeout_s=self._options.timeout_ms / 1000)
+    def _cluster(self) -> AbstractContextManager[Cluster]:
+        return connected(self._options.bootstrap, self._options.timeout_ms / 1000)
 
     def _write_all(
         self, cluster: Cluster, rows: Iterator[pa.RecordBatch], identity: Identity, transactional_id: str | None

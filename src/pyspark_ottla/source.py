@@ -31,8 +31,8 @@ from pyspark_ottla.options import SourceOptions
 from pyspark_ottla.planning import limit_offsets, plan_tasks
 from pyspark_ottla.subscription import Subscription
 from pyspark_ottla.values import TypedValues
-from pyspark_ottla.wire import Cluster, Topic, WireError
-from pyspark_ottla.workers import at_home
+from pyspark_ottla.wire import Topic, WireError
+from pyspark_ottla.workers import connected
 
 __all__ = ["BatchReader", "StreamReader"]
 
@@ -67,7 +67,7 @@ class _Reads:
             checks_crcs=options.checks_crcs,
         )
         schema = COLUMNS if options.includes_headers else COLUMNS.remove(COLUMNS.get_field_index("headers"))
-        with at_home(), Cluster(options.bootstrap, timeout_s=settings.timeout_s) as cluster:
+        with connected(options.bootstrap, settings.timeout_s) as cluster:
             for wanted in partition.ranges:
                 batches = read_range(cluster, wanted, schema, settings)
                 yield from batches if self._values is None else map(self._values.typed, batches)

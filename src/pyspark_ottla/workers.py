@@ -2,36 +2,59 @@
 
 After every task Spark has Python look for garbage in all that the process holds. Numba, pyarrow and what else a worker
 has loaded is a million objects that never go away: 80 ms each time, which is more than a small task itself takes.
-And the C library gives every buffer of some megabytes back to the system, which then has to zero its pages anew.
+The C library gives every buffer of some megabytes back to the system, which then has to zero its pages anew. And the
+brokers are the same for the next task, so connections are kept.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["at_home"]
+from pyspark_ottla.wire import Cluster
+
+__all__ = ["connected"]
 
 M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 """Free memory that stays with the process, and the largest buffer that is taken from it."""
 
+_clusters: dict[str, Cluster] = {}
+"""Of this process, by their addresses: those that no task uses now."""
+
 
 @contextmanager
-def at_home() -> Iterator[None]:
-    """Around what a worker does for us; the first time, the process is made ready for the next times."""
-    if gc.get_freeze_count():
-        yield
-        return
-    _keep_memory()
+def connected(bootstrap: str, timeout_s: float) -> Iterator[Cluster]:
+    """A cluster for one task, connected to already if a task of this process used it before.
+
+    What is known of topics is asked anew. After a failure connections are not used again: answers may be under way.
+    """
+    cluster = _clusters.pop(bootstrap, None) or Cluster(bootstrap)
+    cluster.timeout_s = timeout_s
+    cluster.forget_topics()
+    if not gc.get_freeze_count():
+        _keep_memory()
     try:
-        yield
+        yield cluster
+    except BaseException:
+        cluster.close()
+        raise
     finally:
-        gc.freeze()
+        if not gc.get_freeze_count():
+            gc.freeze()
+    if _clusters.setdefault(bootstrap, cluster) is not cluster:
+        cluster.close()
+
+
+@atexit.register
+def _disconnect() -> None:
+    for cluster in _clusters.values():
+        cluster.close()
 
 
 def _keep_memory() -> None:
