@@ -32,7 +32,8 @@ class HttpListener:
         self._build = build
         self._socket: socket.socket | None = None
         self._loading: asyncio.Task[None] | None = None
-        self._server: HttpServer | None = None
+        self.server: HttpServer | None = None
+        """From the first connection on."""
         self.port = 0
 
     def bind(self, address: str | None, port: int) -> None:
@@ -67,8 +68,8 @@ class HttpListener:
         assert self._socket is not None
         try:
             await asyncio.to_thread(_warm_up)
-            self._server = self._build()
-            await self._server.serve(self._socket)
+            self.server = self._build()
+            await self.server.serve(self._socket)
         except Exception:
             log.exception("the HTTP API can't be served")
 
@@ -78,8 +79,8 @@ class HttpListener:
             return
         if self._loading is None:
             loop.remove_reader(self._socket)
-        elif self._server is not None:
-            await self._server.close()
+        elif self.server is not None:
+            await self.server.close()
         else:
             self._loading.cancel()
         self._socket.close()

@@ -53,7 +53,7 @@ class HttpServer:
         self._version = version
         self._front = front
         self.has_hot_routes = front is None or not front.takes_all
-        self._connections: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self._all_gone = asyncio.Event()
         self._all_gone.set()
         self._looking: asyncio.TimerHandle | None = None
@@ -69,22 +69,22 @@ class HttpServer:
 
     def opened(self, connection: Connection) -> bool:
         """False if there are too many."""
-        self._connections.add(connection)
+        self.connections.add(connection)
         self._all_gone.clear()
         if self._looking is None:
             self._looking = self.loop.call_later(LOOK_EVERY_S, self._look)
-        return len(self._connections) <= self.config.connections_max
+        return len(self.connections) <= self.config.connections_max
 
     def closed(self, connection: Connection) -> None:
-        self._connections.discard(connection)
-        if not self._connections:
+        self.connections.discard(connection)
+        if not self.connections:
             self._all_gone.set()
 
     def _look(self) -> None:
         now = monotonic()
-        for connection in tuple(self._connections):
+        for connection in tuple(self.connections):
             connection.look(now)
-        self._looking = self.loop.call_later(LOOK_EVERY_S, self._look) if self._connections else None
+        self._looking = self.loop.call_later(LOOK_EVERY_S, self._look) if self.connections else None
 
     # The framework.
 
@@ -103,7 +103,7 @@ class HttpServer:
             self._framework = general.Framework(self.edge if self._front is None else self._front(self.api, self.edge))
         except Exception:
             log.exception("the HTTP API can't be served as a whole")
-            for connection in tuple(self._connections):
+            for connection in tuple(self.connections):
                 connection.abort()
         else:
             waiting, self._when_loaded = self._when_loaded, []
@@ -128,7 +128,7 @@ class HttpServer:
             self._accepting.close()
         if self._looking is not None:
             self._looking.cancel()
-        for connection in tuple(self._connections):
+        for connection in tuple(self.connections):
             connection.shut_down()
         if self._framework is not None:
             self._framework.shut_down()
@@ -136,7 +136,7 @@ class HttpServer:
             async with asyncio.timeout(GRACEFUL_S):
                 await self._all_gone.wait()
                 await asyncio.gather(*self._tasks(), return_exceptions=True)
-        for connection in tuple(self._connections):
+        for connection in tuple(self.connections):
             connection.abort()
         tasks = self._tasks()
         for task in tasks:
