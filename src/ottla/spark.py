@@ -21,7 +21,7 @@ from ottla.errors import OttlaError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["JavaMissingError", "session", "with_schema_from"]
+__all__ = ["JavaMissingError", "require_java", "session", "with_schema_from"]
 
 SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
@@ -36,10 +36,14 @@ class JavaMissingError(OttlaError):
     """Spark runs on Java, which is not installed."""
 
 
-def session(name: str = "ottla", *, master: str = "local[*]", settings: dict[str, str] | None = None) -> SparkSession:
-    """A session with settings that suit one machine; `settings` go before them."""
+def require_java() -> None:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise JavaMissingError("Spark needs Java 17: apt install openjdk-17-jre-headless, or brew install openjdk@17")
+
+
+def session(name: str = "ottla", *, master: str = "local[*]", settings: dict[str, str] | None = None) -> SparkSession:
+    """A session with settings that suit one machine; `settings` go before them."""
+    require_java()
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,0 +1,99 @@
+"""A directory with a pipeline in it: what `spark-pipelines run --spec` takes, and where its tables are.
+
+    spark-pipeline.yaml   the description; made once, then yours to change
+    definitions.py        what is in the pipeline; likewise
+    tables/               one directory per table, Parquet by date
+    checkpoints/          how far each flow is, and its state
+    metastore/            which tables there are (Derby, for one process at a time)
+
+The metastore is why a second run finds the tables of the first; without it Spark only finds their files, and refuses.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import yaml
+
+from ottla.errors import OttlaError
+from ottla.pipelines.settings import PipelineSettings
+
+__all__ = ["Project", "ProjectError"]
+
+SPEC: Final = "spark-pipeline.yaml"
+DEFINITIONS: Final = "definitions.py"
+DEFINITIONS_TEXT: Final = '''"""What is in the pipeline. `spark` is put here by Spark."""
+
+from ottla.pipelines.definitions import define
+
+define(spark)  # noqa: F821
+'''
+
+
+class ProjectError(OttlaError):
+    """The directory is not that of a pipeline that can be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    directory: Path
+
+    @classmethod
+    def at(cls, directory: Path, settings: PipelineSettings) -> Self:
+        """The one that is there, with its own settings if it has a description; or a new one."""
+        project = cls(directory.resolve())
+        project.directory.mkdir(parents=True, exist_ok=True)
+        if not project.spec.exists():
+            _replace(project.directory / DEFINITIONS, DEFINITIONS_TEXT)
+            _replace(project.spec, yaml.safe_dump(project._description(settings), sort_keys=False))
+        return project
+
+    @property
+    def spec(self) -> Path:
+        return self.directory / SPEC
+
+    def table(self, name: str) -> Path:
+        return self.directory / "tables" / name
+
+    def read(self) -> dict[str, Any]:
+        try:
+            described = yaml.safe_load(self.spec.read_text())
+        except yaml.YAMLError as error:
+            raise ProjectError(f"{self.spec} is not YAML: {error}") from error
+        if not isinstance(described, dict) or not isinstance(described.get("configuration"), dict):
+            raise ProjectError(f"{self.spec} is not the description of a pipeline")
+        return described
+
+    @property
+    def settings(self) -> PipelineSettings:
+        configuration = self.read()["configuration"]
+        return PipelineSettings.from_conf(configuration.get)
+
+    def _description(self, settings: PipelineSettings) -> dict[str, Any]:
+        return {
+            "name": "ingestion",
+            "storage": f"file://{self.directory}/checkpoints",
+            "libraries": [{"glob": {"include": DEFINITIONS}}],
+            "configuration": {**settings.to_conf(), **self._spark()},
+        }
+
+    def _spark(self) -> dict[str, str]:
+        metastore = f"jdbc:derby:;databaseName={self.directory}/metastore;create=true"
+        return {
+            "spark.sql.catalogImplementation": "hive",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": metastore,
+            "spark.sql.warehouse.dir": f"file://{self.directory}/tables",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 2, 8)),
+            "spark.sql.adaptive.enabled": "false",
+        }
+
+
+def _replace(path: Path, text: str) -> None:
+    """All or nothing: a description that is there counts as whole."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    beside.replace(path)
