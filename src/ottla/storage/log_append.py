@@ -348,7 +348,6 @@ class LogAppends(LogState):
             if segment.has_index_backlog:
                 _write_backlog(segment)
             if segment is not self._active:
-                _write_out(segment)
                 _give_back_room(segment)
         self.written_offset = write.end_offset
         if segment is self._active:
@@ -367,12 +366,6 @@ def _write_backlog(segment: Segment) -> None:
     """An index can wait: if there is no room now, its entries stay in memory until there is, or the segment closes."""
     with suppress(OSError):
         segment.flush_indexes()
-
-
-def _write_out(segment: Segment) -> None:
-    """Of a segment that gets no more. Where there is no room it stays in memory, and the next sync tries again."""
-    with suppress(OSError):
-        segment.write_out()
 
 
 def _give_back_room(segment: Segment) -> None:

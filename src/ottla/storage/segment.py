@@ -23,7 +23,6 @@ from ottla.storage.scan import BatchScan
 from ottla.storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from ottla.storage.time_index import NO_TIMESTAMP, TimeEntry, TimeIndex
 from ottla.storage.txn_index import TxnIndex
-from ottla.storage.write_behind import BehindFile
 
 if TYPE_CHECKING:
     from ottla.config import LogConfig
@@ -333,15 +332,9 @@ class Segment:
     def seal(self) -> None:
         """No more appends, or none before the next start: the indexes say all there is to say."""
         self.times.append(*self.largest_timestamp)
-        self.write_out()
         self.flush_indexes()
         self.offsets.file.ensure_exists()
         self.times.file.ensure_exists()
-
-    def write_out(self) -> None:
-        """Let the file hold all that was written to it: other processes may read it now."""
-        if isinstance(self._file, BehindFile):
-            self._file.flush()
 
     def take_unsynced(self) -> list[Syncable]:
         """The files that hold what is not on the medium, records first."""
