@@ -17,7 +17,7 @@ SHORT, NORMAL, FULL = "short", "normal", "full"
 FORMS = (SHORT, NORMAL, FULL)
 DURABLE = ("ottla", "kafka-durable")
 _KAFKA_START_S, _KAFKA_CLUSTER_START_S, _OTTLA_START_S = 32.0, 75.0, 2.0
-_TOUCH_S_PER_GB, _BETWEEN_S = 0.5, 0.3
+_TOUCH_S_PER_GB, _BETWEEN_S = 0.35, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,9 @@ class Item:
 def _throughput(form: str) -> Plan:
     if form == SHORT:
         windows = Windows(seconds=1.2, warmup_s=0.4, data_scale=0.3)
-        return Plan(workloads=throughput.SHORT, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.5)
-    windows = Windows(seconds=1.75, warmup_s=0.5, data_scale=0.3)
-    plan = Plan(workloads=throughput.COVERING, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.5)
+        return Plan(workloads=throughput.SHORT, systems=NAMES, windows=windows, repetitions=3, touch_gb=1)
+    windows = Windows(seconds=1.6, warmup_s=0.4, data_scale=0.3)
+    plan = Plan(workloads=throughput.COVERING, systems=NAMES, windows=windows, repetitions=3, touch_gb=1.5)
     return replace(plan, workloads=[one.name for one in throughput.PRODUCT]) if form == FULL else plan
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from bench.workloads import BY_NAME
 
 DATA = Path(os.environ.get("OTTLA_BENCH_DIR", BUILD / "data")) / str(os.getpid())
 """Of this process alone: it is removed at the end, and somebody else may be measuring too."""
+SETTLE_S, LOOK_S, IDLE_SHARE = 5.0, 0.15, 0.2
 _TOUCH_CHUNK = bytes(1 << 20)
 
 T = TypeVar("T")
@@ -82,8 +84,19 @@ def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:
     except (DriverError, RequestFailedError, OSError) as error:
         return {"error": _with_log(error, server)}
     finally:
-        time.sleep(0.1)
+        _let_it_finish(server)
         server.pause()
+
+
+def _let_it_finish(server: Server) -> None:
+    """Deleting thousands of partitions goes on after the answer: the next workload shall not pay for it."""
+    deadline = time.monotonic() + SETTLE_S
+    busy = True
+    while busy and time.monotonic() < deadline:
+        with suppress(OSError):  # of one that is gone
+            before_s = server.cpu_s()
+            time.sleep(LOOK_S)
+            busy = server.cpu_s() - before_s > IDLE_SHARE * LOOK_S
 
 
 def _with_log(error: Exception, server: Server) -> str:

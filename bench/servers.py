@@ -127,6 +127,7 @@ class Ottla(Server):
         ottla = Path(sys.executable).with_name("ottla")
         command = [str(ottla), "start", "--port", str(self.ports[number]), "--http-port", str(self.ports[number] + 1)]
         command += ["--data-dir", str(self.directory / f"data-{number}"), "--durability", self._durability, *options]
+        command += ["--set", "log.file_delete_delay_ms=0"]  # or the files of one run are removed in the next
         with open(self.directory / "server.log", "ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
@@ -160,7 +161,7 @@ class Kafka(Server):
     def __init__(self, directory: Path, *, durable: bool, may_be_paused: bool = True) -> None:
         super().__init__(directory)
         self.name = "kafka-durable" if durable else "kafka"
-        self._settings = {"log.retention.hours": "-1"}
+        self._settings = {"log.retention.hours": "-1", "log.segment.delete.delay.ms": "0"}
         if may_be_paused:  # then brokers must not look dead to their own controller when they go on
             self._settings["broker.session.timeout.ms"] = "3600000"
         if durable:
