@@ -1,6 +1,8 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -206,3 +208,21 @@ def test_the_whole_disk_can_be_synced(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "gone", ignore_errors=True)
     with pytest.raises(FileNotFoundError):
         gone.sync()
+
+
+def test_no_more_files_are_kept_open_than_three_quarters_of_what_the_process_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1_000, 50_000))
+    assert OsDisk(str(tmp_path), open_files_max=16_384).open_files_max == 750
+    assert OsDisk(str(tmp_path), open_files_max=100).open_files_max == 100
+
+
+def test_a_node_of_its_own_may_open_as_many_files_as_the_system_lets_it() -> None:
+    code = (
+        "import resource; from ottla.runtime.disk import allow_open_files;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 900)); allow_open_files();"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "(900, 900)"

@@ -39,9 +39,9 @@ class JournalConfig:
 class StorageConfig:
     """What all partitions of a node share on disk."""
 
-    open_files_max: int = setting(4_096, at_least=16)
-    """Descriptors that logs may hold at once; the least recently used are closed and opened again on demand. Above what
-    the system allows a process, that limit holds."""
+    open_files_max: int = setting(16_384, at_least=16)
+    """Descriptors that logs may hold at once; the least recently used are closed and opened again on demand. Three
+    quarters of what the system allows a process is the most that is used."""
     retention_check_interval_ms: int = setting(5 * MINUTE_MS, at_least=1, kafka=("log.retention.check.interval.ms",))
     """The time between two looks for segments that retention lets go."""
     recovery_checkpoint_interval_ms: int = setting(

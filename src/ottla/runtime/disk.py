@@ -18,6 +18,7 @@ Linux hands a write error that nobody has seen to the next one who opens the fil
 
 import os
 import resource
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -139,7 +140,7 @@ class OsDisk:
 
     def __init__(self, root: str, *, open_files_max: int | None = None) -> None:
         self.root = os.path.abspath(root)
-        self.open_files_max = open_files_max or _default_open_files_max()
+        self.open_files_max = min(open_files_max or _OPEN_FILES_DEFAULT, _open_files_allowed())
         os.makedirs(self.root, exist_ok=True)
         self._lock = threading.Lock()
         self._open: OrderedDict[OsFile, None] = OrderedDict()
@@ -270,12 +271,17 @@ class OsDisk:
         return f"{self.root}/{path}"
 
 
-def _default_open_files_max() -> int:
-    """Half of what the process may have: the rest is for connections."""
+def allow_open_files() -> None:
+    """Let this process have as many files open as the system lets it: a node has many, and few are let by default."""
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft_limit != hard_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+
+
+def _open_files_allowed() -> int:
+    """Three quarters of what the process may have: the rest is for connections."""
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft_limit == resource.RLIM_INFINITY:
-        return _OPEN_FILES_DEFAULT
-    return min(_OPEN_FILES_DEFAULT, max(soft_limit // 2, 16))
+    return sys.maxsize if soft_limit == resource.RLIM_INFINITY else max(soft_limit * 3 // 4, 16)
 
 
 def _write_rest(descriptor: int, buffers: Sequence[Bytes], position: int, written: int) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 import uvloop
 
 from ottla.config import BrokerConfig
+from ottla.runtime.disk import allow_open_files
 from ottla.runtime.memory import keep_buffers_at_hand, quiet_collector
 from ottla.runtime.node import Node
 
@@ -29,6 +30,7 @@ Beside = Callable[[Node], Companion | None]
 
 def run(config: BrokerConfig, *, cluster_port_if_free: int | None = None, beside: Beside | None = None) -> None:
     """Serve until SIGTERM or SIGINT. Raises what kept the node from starting, or from stopping cleanly."""
+    allow_open_files()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(config, cluster_port_if_free, beside))
 
