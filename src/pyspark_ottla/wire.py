@@ -86,9 +86,13 @@ class Broker:
         self._correlation_id = 0
         self._waiting: list[tuple[type[Request], int]] = []
         self._versions: dict[int, tuple[int, int]] = {}
-        answer: ApiVersionsResponse = self._asked(
-            ApiVersionsRequest(client_software_name="ottla-spark", client_software_version="1"), VERSIONS_VERSION
-        )
+        try:
+            answer: ApiVersionsResponse = self._asked(
+                ApiVersionsRequest(client_software_name="ottla-spark", client_software_version="1"), VERSIONS_VERSION
+            )
+        except BaseException:
+            self.close()
+            raise
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
 

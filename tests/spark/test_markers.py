@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ottla.config.transactions import TransactionConfig
 from ottla.testing.pytest_plugin import OttlaNode
 from pyspark_ottla.markers import Markers, RowsMovedError
 from pyspark_ottla.sink import SinkOptions, StreamWriter, Written
@@ -20,17 +19,12 @@ from tests.spark.reading import Topics
 VALUES = StructType([StructField("value", StringType())])
 
 
-@pytest.fixture(scope="module")
-def plain_node(ottla_node_factory: Callable[..., OttlaNode]) -> OttlaNode:
-    return ottla_node_factory(transactions=TransactionConfig(transaction_two_phase_commit_enable=False))
-
-
 class Query:
     """Runs batches of a query task by task."""
 
-    def __init__(self, topics: Topics, cluster: Cluster, name: str | None = None) -> None:
+    def __init__(self, topics: Topics, cluster: Cluster, name: str | None = None, topic: str | None = None) -> None:
         self.topics, self._cluster = topics, cluster
-        self.topic = topics.create(partitions=2)
+        self.topic = topic or topics.create(partitions=2)
         self.name = name or uuid.uuid4().hex
         given = {"kafka.bootstrap.servers": topics.bootstrap, "topic": self.topic}
         self.writer = StreamWriter(SinkOptions.parse(given, VALUES))
