@@ -26,6 +26,7 @@ from ottla.ingest.truth import Truth
 from ottla.pipelines.checking import Finding, check, check_sent
 from ottla.pipelines.project import Project
 from ottla.pipelines.settings import PipelineSettings
+from ottla.pipelines.standalone import SparkCluster
 from ottla.spark import JavaMissingError, require_java
 
 NODES: Final = 3
@@ -33,6 +34,8 @@ PARTITIONS: Final = 3
 READY_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 60.0
 LOOK_EVERY_S: Final = 0.5
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Spark for a minute or two: compiling code well would not pay."""
 URL: Final = re.compile(r"http://[\w.:-]+")
 LATENESS_S: Final = 10
 BRISK: Final[dict[str, Any]] = {
@@ -57,7 +60,12 @@ BRISK: Final[dict[str, Any]] = {
 @click.option("--for", "duration_ms", type=DURATION, default="1m", show_default=True, help="How long events are made.")
 @click.option("--seed", type=int, help="Of the events; another each time unless given.")
 @click.option("--http", "over_http", is_flag=True, help="Events come over HTTP, not by the Kafka protocol.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark's: in this process, or spark://HOST:PORT.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Spark runs as a cluster of a master and N workers, not in one process.",
+)
 @click.option("--conf", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Any setting of Spark.")
 @click.option("--stay/--no-stay", default=None, help="Go on after the check, until Ctrl-C: on a terminal, by default.")
 def command(
@@ -68,7 +76,7 @@ def command(
     duration_ms: int,
     seed: int | None,
     over_http: bool,
-    master: str,
+    workers: int | None,
     conf: Sequence[tuple[str, str]],
     stay: bool | None,
 ) -> None:
@@ -79,10 +87,12 @@ def command(
     """
     bootstrap = ",".join(f"127.0.0.1:{port + at}" for at in range(NODES))
     settings = PipelineSettings(bootstrap=bootstrap, **BRISK)
-    demo = Demo(directory.resolve(), settings, master=master, conf=conf, has_spark=_has_spark())
+    demo = Demo(directory.resolve(), settings, conf=dict(conf), has_spark=_has_spark())
     with _stoppable() as stopped, demo:
         demo.start_nodes(port, cluster_port)
-        demo.start_gateway(_free_port())
+        demo.start_gateway()
+        if workers is not None:
+            demo.start_spark(workers)
         demo.run(rate, duration_ms, seed, over_http=over_http, stopped=stopped)
         if stopped.is_set():
             raise KeyboardInterrupt
@@ -118,14 +128,13 @@ class Demo:
         directory: Path,
         settings: PipelineSettings,
         *,
-        master: str,
-        conf: Sequence[tuple[str, str]],
+        conf: dict[str, str],
         has_spark: bool,
     ) -> None:
         self._directory = directory
         self._settings = settings
-        self._master = master
-        self._conf = conf
+        self._master = "local[*]"
+        self._conf = {"spark.driver.extraJavaOptions": QUICK_JAVA, **conf}
         self._has_spark = has_spark
         self._links: dict[str, str] = {}
         self._gateway = ""
@@ -162,11 +171,18 @@ class Demo:
         self._wait_for(nodes, "nodes", lambda: all(map(_answers, self._settings.bootstrap.split(","))))
         require_reachable(self._settings.bootstrap)
 
-    def start_gateway(self, port: int) -> None:
+    def start_spark(self, workers: int) -> None:
+        if self._has_spark:
+            cluster = self._processes.enter_context(SparkCluster(self._directory, workers))
+            self._master = cluster.master
+            self._conf = {**cluster.conf, **self._conf}
+            self._links["Spark cluster"] = cluster.page
+
+    def start_gateway(self) -> None:
         """The HTTP API, and the console where it is installed."""
         log = self._directory / "gateway.log"
         log.write_bytes(b"")
-        gateway = self._start("gateway", "gateway", "--bootstrap", self._settings.bootstrap, "--http-port", str(port))
+        gateway = self._start("gateway", "gateway", "--bootstrap", self._settings.bootstrap, "--http-port", "0")
         self._wait_for(gateway, "gateway", lambda: URL.search(log.read_text(errors="replace")) is not None)
         found = URL.search(log.read_text(errors="replace"))
         assert found is not None
@@ -188,7 +204,7 @@ class Demo:
 
     def _start_pipeline(self) -> subprocess.Popen[bytes]:
         settings = [flag for name, value in BRISK.items() for flag in ("--set", f"{name}={value}")]
-        conf = [flag for name, value in self._conf for flag in ("--conf", f"{name}={value}")]
+        conf = [flag for name, value in self._conf.items() for flag in ("--conf", f"{name}={value}")]
         return self._start(
             "pipeline", "pipeline", "run", "--dir", str(self._project.directory), "--bootstrap",
             self._settings.bootstrap, "--every", "200ms", "--master", self._master, "--partitions", str(PARTITIONS),
@@ -289,12 +305,6 @@ def _answers(address: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _has_console() -> bool:

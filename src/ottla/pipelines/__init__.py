@@ -6,6 +6,7 @@
     definitions   all of it as a declarative pipeline (`spark-pipelines`)
     project       a directory with a pipeline: its description, tables, checkpoints
     running       runs it once or again and again, in one Spark
+    standalone    a Spark cluster of a master and workers on this machine
     tables        what is committed in a table, read without Spark
     expected      what the results must be for what was sent
     checking      the results in topics and tables beside what they must be
