@@ -113,7 +113,7 @@ class Pod:
 class Pods:
     def __init__(self, directory: Path, config: Path) -> None:
         self._config = config
-        network = _free_network()
+        network = free_network()
         self.hosts = hosts = directory / "hosts"
         addresses = [f"{network}.{number + 1}" for number in range(3)]
         lines = [f"{address} ottla-{number}.{SERVICE}" for number, address in enumerate(addresses)]
@@ -138,7 +138,7 @@ class Pods:
         return [pod.stop() for pod in self.pods]
 
 
-def _free_network() -> str:
+def free_network() -> str:
     """Of 127.0.0.0/8, one of which nobody uses an address: tests may run side by side."""
     for _ in range(100):
         network = f"127.{random.randint(1, 254)}.{random.randint(1, 254)}"
