@@ -123,3 +123,41 @@ async def _without_a_controller(rig: ClusterRig, apis: Apis) -> None:
     assert time.monotonic() - started < 10
     written = await client.post("/topics/c-safe/produce", json={"value": "not safe enough"})
     assert written.status_code == 503, written.text
+
+
+def test_a_node_that_is_leaving_says_so_and_loses_nothing(tmp_path: Path) -> None:
+    async def scenario(rig: ClusterRig) -> None:
+        apis = Apis(rig)
+        try:
+            await _leaving(rig, apis)
+        finally:
+            await apis.close()
+
+    with_cluster(scenario, 3, http=HTTP, data_dir=str(tmp_path))
+
+
+async def _leaving(rig: ClusterRig, apis: Apis) -> None:
+    await rig.create("c-left", min_insync_replicas="2")
+    victim = rig.partition("c-left").leader
+    client = apis.clients[victim]
+    assert (await client.post("/topics/c-left/produce", json={"value": "before"})).status_code == 200
+    leaving = asyncio.create_task(rig.nodes.pop(victim).node.stop())
+    acknowledged = ["before"]
+    reasons: list[str] = []
+    for number in range(500):
+        written = await client.post("/topics/c-left/produce", json={"value": str(number)})
+        health = await client.get("/health")
+        reasons += [] if health.status_code == 200 else health.json()["why"]
+        assert written.status_code in (200, 503), written.text
+        if written.status_code == 200:
+            acknowledged.append(str(number))
+        else:
+            assert written.json()["error"]["message"]
+        if leaving.done():
+            break
+    await leaving
+    assert any("leaving" in reason for reason in reasons), reasons
+    other = next(each for node_id, each in apis.clients.items() if node_id != victim)
+    read = (await other.get("/topics/c-left/partitions/0/consume", params={"limit": 1000})).json()
+    values = [record["value"] for record in read["records"]]
+    assert [value for value in values if value in acknowledged] == acknowledged

@@ -6,13 +6,16 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.errors import DiskFailedError, PortTakenError
 from ottla.http.listener import HttpListener
 from ottla.http.server import HttpServer
+from ottla.services import Deferred
 from tests.http_api.rig import HttpNode, error_of
+from tests.interop.waiting import eventually
 
 LIMITS = {
     "body_bytes_max": 10_000,
@@ -106,6 +109,41 @@ def test_a_disk_that_failed_is_503_and_told_by_health(tmp_path: Path) -> None:
         assert "the disk is gone" in health.json()["why"][0]
         assert node.values("d") == ["safe"]
         node.in_node(lambda inner: setattr(inner.committer, "failed", None))
+
+
+@pytest.mark.parametrize("body", [{"value": "one"}, [{"value": "several", "partition": index} for index in range(2)]])
+def test_a_write_that_is_not_acknowledged_in_time_is_503(narrow: HttpNode, body: object) -> None:
+    """The disk hangs: whoever waits is told, and what comes after it is served."""
+    narrow.client.get("/health")
+
+    def hang(inner: Any) -> Any:
+        committer, before = inner.committer, inner.committer.after_commit
+        committer.after_commit = lambda answer, on_failure=None: Deferred()
+        return before
+
+    before = narrow.in_node(hang)
+    try:
+        started = time.monotonic()
+        answer = narrow.client.post("/topics/f/produce", json=body)
+        assert error_of(answer) == (503, "request_timed_out", "REQUEST_TIMED_OUT")
+        assert "not known whether it will last" in answer.json()["error"]["message"]
+        assert answer.headers["retry-after"] == "1"
+        assert time.monotonic() - started < 10
+    finally:
+        narrow.in_node(lambda inner: setattr(inner.committer, "after_commit", before))
+    assert narrow.client.post("/topics/f/produce", json=body).status_code == 200
+
+
+def test_a_client_that_goes_away_leaves_nothing_behind(narrow: HttpNode) -> None:
+    assert narrow.listener is not None
+    assert narrow.listener.server is not None
+    edge = narrow.listener.server.edge
+    waits = b"GET /topics/f/partitions/1/consume?offset=latest&wait_ms=900 HTTP/1.1\r\nhost: x\r\n\r\n"
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", narrow.listener.port)) as connection:
+            connection.sendall(waits)
+            eventually(lambda: edge.requests > 0)
+        eventually(lambda: edge.requests == 0, within_s=5)
 
 
 def _nothing() -> HttpServer:

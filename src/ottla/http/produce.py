@@ -29,6 +29,7 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.replication.partition import NOT_KNOWN_TO_LAST
 from ottla.services import Deferred
 
 PRODUCE_VERSION = 9
@@ -37,6 +38,9 @@ ACKS_NONE = 0
 LEADER = 1
 AGAIN = MOVED - {ErrorCode.KAFKA_STORAGE_ERROR}
 CHANNEL = "http-produce"
+LOST_LEADER = "The leader was lost on the way: it is not known whether this was written."
+HALF_WAY = frozenset((NOT_KNOWN_TO_LAST, LOST_LEADER))
+"""What is said of messages that may have been written."""
 
 Part = tuple[list[Message], list[bytes | None]]
 """The messages for one partition, and their keys."""
@@ -214,7 +218,7 @@ class Producing:
                     return None
                 return await answer_of(answer, left_ms + GRACE_MS, _base_offset)
             except BrokerError as error:
-                if error.code not in AGAIN or deadline.left_ms <= RETRY_MS:
+                if not _is_again(error) or deadline.left_ms <= RETRY_MS:
                     raise _explained(error) from None
             await cluster.pause(topic)
 
@@ -255,7 +259,8 @@ def _outcome(told: PartitionProduceResponse) -> Outcome:
 
 
 def _is_again(outcome: Outcome) -> bool:
-    return isinstance(outcome, BrokerError) and outcome.code in AGAIN
+    """Whether nothing was written, and may be written elsewhere or a little later."""
+    return isinstance(outcome, BrokerError) and outcome.code in AGAIN and outcome.message not in HALF_WAY
 
 
 def _is_partial(failure: BaseException, parts: dict[int, Part]) -> TypeGuard[BrokerError]:
@@ -275,8 +280,8 @@ def _base_offset(answer: ProduceResponse) -> int:
 
 
 def _explained(error: BrokerError) -> BrokerError:
-    if error.code is ErrorCode.NETWORK_EXCEPTION:
-        return BrokerError(error.code, "The leader was lost on the way: it is not known whether this was written.")
+    if error.code is ErrorCode.NETWORK_EXCEPTION or error.message in HALF_WAY:
+        return BrokerError(error.code, LOST_LEADER)
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
         return BrokerError(error.code, "It was not acknowledged in time: it is not known whether it will last.")
     return error

@@ -30,6 +30,8 @@ __all__ = ["OnCommitted", "Partition", "Waiter"]
 
 ALONE = -1
 """The node id of a leader that has no followers."""
+NOT_KNOWN_TO_LAST = "leadership ended before this was known to last"
+"""Said of what was appended: unlike what was refused at once, it may be there under the next leader."""
 
 OnCommitted: TypeAlias = "Callable[[BrokerError | None], None]"
 """Told that an offset is committed, or why it will not be here."""
@@ -280,7 +282,7 @@ class Partition(Readable):
         if self.high_watermark >= offset:
             done(None)
         elif self.has_ended:
-            done(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            done(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN_TO_LAST))
         elif not self._commits or self._commits[-1][0] <= offset:
             self._commits.append((offset, done))
         else:
@@ -290,7 +292,7 @@ class Partition(Readable):
         """This node leads the partition no longer, or not in this epoch: nobody waits for it here any more."""
         self.has_ended = True
         self._is_alone = self.is_safe = False
-        self._refuse_above(NO_OFFSET, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        self._refuse_above(NO_OFFSET, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN_TO_LAST))
         for follower in self.followers.values():
             self._lose(follower)
         self._dismiss()
