@@ -160,7 +160,7 @@ def _growth(items: Items, directory: Path) -> list[Picture]:
     ):
         points = {float(place): f"growth_{name}_{place}" for place in places}
         path = directory / f"growth-{name}.svg"
-        with picture(path, width=5, height=3) as [axes]:
+        with picture(path, width=6, height=3.4) as [axes]:
             lines(axes, summary, points, value)
             logarithmic(axes, "x", "y")
             axes.set_xlabel(label)
@@ -186,7 +186,7 @@ def _brokers(items: Items, directory: Path) -> list[Picture]:
     path = directory / "growth-brokers.svg"
     with picture(path, width=6, height=0.9 + 0.5 * len(both)) as [axes]:
         bars(axes, both, list(both), figure("growth"))
-        axes.set_xlabel("CPU per message with three replicas, as a multiple of one node's")
+        axes.set_xlabel("CPU per message on three nodes / on one")
     return [(path.name, "CPU per message, brokers 1 → 3")]
 
 

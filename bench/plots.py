@@ -4,6 +4,7 @@ No background, text and lines in a grey that stands out from both, one colour fo
 what is left to the page cache is pale or dashed. The files come out the same for the same results.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,8 +14,10 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter
 
 from bench.items import title_of
 from bench.native import Measured
@@ -77,7 +80,11 @@ def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
     if shown:
-        figure.legend(list(shown.values()), list(shown), loc="outside upper center", ncols=len(shown))
+        figure.legend(list(shown.values()), list(shown), loc="outside upper center", ncols=_columns(figure, len(shown)))
+
+
+def _columns(figure: Figure, entries: int) -> int:
+    return entries if figure.get_figwidth() > 7 or entries < 4 else 2  # inches
 
 
 def _colour(system: str) -> str:
@@ -128,12 +135,28 @@ def lines(axes: Axes, summary: Summary, points: Mapping[float, str], value: Valu
 
 
 def logarithmic(axes: Axes, *which: str) -> None:
-    """With plain numbers at the powers of ten."""
+    """With plain numbers."""
     for name in which:
         axes.set(**{f"{name}scale": "log"})
         axis = axes.xaxis if name == "x" else axes.yaxis
         axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,g}"))
-        axis.set_minor_formatter(NullFormatter())
+        axis.set_minor_formatter(FuncFormatter(_minor(axis)))
+    if "x" in which and axes.patches:  # bars begin at a power of ten
+        least = min(
+            (bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle) and bar.get_width() > 0), default=1.0
+        )
+        axes.set_xlim(left=10 ** math.floor(math.log10(least * 0.99)))
+
+
+def _minor(axis: Axis) -> Callable[[float, object], str]:
+    """Where the powers of ten alone would be too few."""
+
+    def told(number: float, _: object) -> str:
+        low, high = axis.get_view_interval()
+        is_shown = high < low * 100 and f"{number:e}"[0] in "25"
+        return f"{number:,g}" if is_shown else ""
+
+    return told
 
 
 def _value(summary: Summary, workload: str, system: str, value: Value) -> float | None:

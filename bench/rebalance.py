@@ -107,12 +107,11 @@ def _measure(at: Setting, crowd: Members, one_more: Members, partitions: int) ->
     crowd.tell("join")
     _wait([crowd], partitions)
     time.sleep(SETTLE_S)
-    crowd_again = _wait([crowd], partitions)
+    _wait([crowd], partitions)
     cpu_before_s = at.server.cpu_s()
     began = one_more.tell("join")
     join_s = _wait([crowd, one_more], partitions) - began
     cpu_ms = (at.server.cpu_s() - cpu_before_s) * 1000
-    assert crowd_again < began
     time.sleep(SETTLE_S)
     began = one_more.tell("leave")
     leave_s = _after_gone(crowd, partitions, began)

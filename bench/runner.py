@@ -16,11 +16,10 @@ from typing import TypeVar
 
 from bench.fleet import Fleet
 from bench.loads import Workload
-from bench.native import BUILD, DriverError, Measured
+from bench.native import BUILD, Measured
 from bench.plan import Plan, Run
 from bench.servers import Server, make_server
 from bench.setting import Setting
-from bench.wire import RequestFailedError
 from bench.workloads import BY_NAME
 
 DATA = Path(os.environ.get("OTTLA_BENCH_DIR", BUILD / "data")) / str(os.getpid())
@@ -81,7 +80,7 @@ def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:
 
     try:
         return workload.measure(Setting(server=server, windows=plan.windows, spare=spare))
-    except (DriverError, RequestFailedError, OSError) as error:
+    except Exception as error:  # the other runs of a long session go on; this one is told as failed
         return {"error": _with_log(error, server)}
     finally:
         _let_it_finish(server)
@@ -91,9 +90,9 @@ def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:
 def _let_it_finish(server: Server) -> None:
     """Deleting thousands of partitions goes on after the answer: the next workload shall not pay for it."""
     deadline = time.monotonic() + SETTLE_S
-    busy = True
-    while busy and time.monotonic() < deadline:
-        with suppress(OSError):  # of one that is gone
+    with suppress(OSError):  # of a server that is gone
+        busy = True
+        while busy and time.monotonic() < deadline:
             before_s = server.cpu_s()
             time.sleep(LOOK_S)
             busy = server.cpu_s() - before_s > IDLE_SHARE * LOOK_S
