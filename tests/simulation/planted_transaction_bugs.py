@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.groups.records import TransactionEnded
+from ottla.groups.shard import GroupShard
 from ottla.handlers import produce
 from ottla.runtime.marker_sending import MarkerSender, Sending
 from ottla.storage.log_state import LogState
@@ -35,6 +37,21 @@ def keep_the_epoch(patch: pytest.MonkeyPatch) -> None:
         return client
 
     patch.setattr(starting, "next_client", same)
+
+
+def let_offsets_of_aborted_transactions_count(patch: pytest.MonkeyPatch) -> None:
+    """A group goes on behind what was read, whether or not what became of it is there."""
+    replay = GroupShard._replay_end
+    patch.setattr(GroupShard, "_replay_end", lambda self, ended: replay(self, ended._replace(commits=True)))
+
+
+def lose_offsets_of_transactions(patch: pytest.MonkeyPatch) -> None:
+    """What became of it is there, and the group does not go on."""
+
+    def forget(self: GroupShard, ended: TransactionEnded) -> None:
+        self._pending.take(ended.producer_id, commits=False)
+
+    patch.setattr(GroupShard, "_replay_end", forget)
 
 
 def ask_no_coordinator(patch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,17 @@ from tests.simulation.planted_bugs import Bug
 from tests.simulation.planted_transaction_bugs import (
     ask_no_coordinator,
     keep_the_epoch,
+    let_offsets_of_aborted_transactions_count,
     let_readers_see_open_transactions,
     lose_markers_when_leaders_move,
+    lose_offsets_of_transactions,
 )
 
 SEEDS_MAX = 16
 WORKLOAD = Workload(partitions=3, producers=0, consumers=0, members=0, transactional=3)
+COPYING = Workload(partitions=2, producers=0, consumers=0, members=0, transactional=2, copiers=3)
 WHOLE = "TransactionsAreWhole"
+COPIED = "CopiedExactlyOnce"
 ABORTED = "NoAbortedReads"
 HANGS = "Liveness"
 """A transaction that nobody ends holds readers back for ever."""
@@ -34,10 +38,18 @@ def test_a_planted_bug_is_found(bug: Bug, nodes: int, rules: set[str], monkeypat
     assert any(rules & broken(nodes, seed) for seed in range(SEEDS_MAX))
 
 
-def broken(nodes: int, seed: int) -> set[str]:
+@pytest.mark.parametrize(
+    "bug", [let_offsets_of_aborted_transactions_count, lose_offsets_of_transactions, keep_the_epoch]
+)
+def test_a_planted_bug_is_found_by_what_is_copied(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    assert any(COPIED in broken(1, seed, COPYING) for seed in range(SEEDS_MAX))
+
+
+def broken(nodes: int, seed: int, workload: Workload = WORKLOAD) -> set[str]:
     faults = Faults.all() if nodes == 1 else Faults.cluster()
     try:
-        simulate(seed, WORKLOAD, *TRANSACTION_RULES, nodes=nodes, faults=faults, virtual_seconds=20)
+        simulate(seed, workload, *TRANSACTION_RULES, nodes=nodes, faults=faults, virtual_seconds=20)
     except SimulationFailedError as found:
         return {violation.rule for violation in found.violations}
     return set()

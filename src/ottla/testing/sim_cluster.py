@@ -13,6 +13,7 @@ from ottla.testing.history import History
 from ottla.testing.sim_admin import create_topic, read_everything, wait_until_in_sync
 from ottla.testing.sim_client import SimClient
 from ottla.testing.sim_config import ClusterSettings, node_config
+from ottla.testing.sim_copies import Copier, note_positions
 from ottla.testing.sim_faults import FaultInjector
 from ottla.testing.sim_log import LogIntoTrace
 from ottla.testing.sim_machine import Machine
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 TOPIC = "orders"
 GROUP = "billing"
 LEDGER = "ledger"
+COPIES = "copies"
+COPIERS = "copiers"
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 REPLICAS_MAX = 3
@@ -62,6 +65,9 @@ class Workload:
     """Of one consumer group."""
     transactional: int = 0
     """Producers of transactions on a topic of their own; every third has the id of another."""
+    copiers: int = 0
+    """They copy what these have committed into another topic; those beyond the number of partitions are zombies, or
+    make zombies of others."""
 
     @classmethod
     def produce_and_consume(cls, *, producers: int = 2, partitions: int = 2) -> Workload:
@@ -209,6 +215,11 @@ class SimulatedCluster:
         def read_ledger(client: SimClient) -> list[Job]:
             return [CommittedReader(client, _ledger(workload)).run]
 
+        def copy(source: TopicPartition) -> Jobs:
+            return lambda client: [Copier(client, source, _places(COPIES, workload), group=COPIERS).run]
+
+        for number in range(workload.copiers):
+            self._employ(f"copier-{number}", copy(_ledger(workload)[number % workload.partitions]))
         for number in range(workload.transactional):
             self._employ(f"transactor-{number}", transact(f"id-{number % 2}"))
         if workload.transactional:
@@ -247,6 +258,9 @@ class SimulatedCluster:
         auditor.start(lambda: read_everything(auditor, _partitions(workload), groups))
         if workload.transactional:
             auditor.start(CommittedReader(auditor, _ledger(workload), is_final=True).run_to_the_end)
+        if workload.copiers:
+            auditor.start(CommittedReader(auditor, _places(COPIES, workload), is_final=True).run_to_the_end)
+            auditor.start(lambda: note_positions(auditor, COPIERS, _ledger(workload)))
         self.until(lambda: auditor.is_done, "reading everything")
         self.history.replicas = sim_audit.replicas(self.nodes, self._steady_placement(topics))
 
@@ -284,7 +298,7 @@ def _name(number: int) -> str:
 
 
 def _topics(workload: Workload) -> list[str]:
-    return [TOPIC, LEDGER] if workload.transactional else [TOPIC]
+    return [TOPIC, *([LEDGER] if workload.transactional else []), *([COPIES] if workload.copiers else [])]
 
 
 def _creating(admin: SimClient, topic: str, workload: Workload, replicas: int) -> Job:
@@ -292,8 +306,12 @@ def _creating(admin: SimClient, topic: str, workload: Workload, replicas: int) -
 
 
 def _ledger(workload: Workload) -> list[TopicPartition]:
-    return [TopicPartition(LEDGER, index) for index in range(workload.partitions)]
+    return _places(LEDGER, workload)
 
 
 def _partitions(workload: Workload) -> list[TopicPartition]:
-    return [TopicPartition(TOPIC, index) for index in range(workload.partitions)]
+    return _places(TOPIC, workload)
+
+
+def _places(topic: str, workload: Workload) -> list[TopicPartition]:
+    return [TopicPartition(topic, index) for index in range(workload.partitions)]

@@ -56,13 +56,19 @@ NEVER_RIGHT = frozenset(
 
 
 @dataclass(slots=True, kw_only=True)
-class Transaction(Operation):
+class Attempt(Operation):
     """OK: committed. FAILED: certainly not. UNKNOWN: perhaps, as a whole."""
+
+    asked_to_commit: bool = False
+    """Nobody ever asked for it: then it can't be committed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Transaction(Attempt):
+    """The same value in several partitions."""
 
     value: bytes
     partitions: tuple[TopicPartition, ...]
-    asked_to_commit: bool = False
-    """Nobody ever asked for it: then it can't be committed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,6 +93,7 @@ class TransactionalProducer:
         self._partitions = list(partitions)
         self._coordinator: Address | None = None
         self._producer: tuple[int, int] | None = None
+        """Its id and epoch; None if it has to start again."""
         self._sequences: dict[TopicPartition, int] = {}
         self._count = 0
 
@@ -166,7 +173,7 @@ class TransactionalProducer:
         code: int = answer.responses[0].partition_responses[0].error_code
         return code
 
-    async def _end(self, txn: Transaction) -> None:
+    async def _end(self, txn: Attempt) -> None:
         assert self._producer is not None
         request = EndTxnRequest(
             transactional_id=self._id,
@@ -227,9 +234,11 @@ class TransactionalProducer:
 class CommittedReader:
     """Reads some partitions as consumers do that want committed records only."""
 
-    def __init__(self, client: SimClient, partitions: Sequence[TopicPartition], *, is_final: bool = False) -> None:
+    def __init__(
+        self, client: SimClient, partitions: Sequence[TopicPartition], *, from_offset: int = 0, is_final: bool = False
+    ) -> None:
         self._client = client
-        self._positions = dict.fromkeys(partitions, 0)
+        self._positions = dict.fromkeys(partitions, from_offset)
         self._ends: dict[TopicPartition, tuple[int, int]] = {}
         self._is_final = is_final
         self._max_bytes = client.dice.choice((300, 1_000_000))
@@ -251,12 +260,17 @@ class CommittedReader:
     async def _poll_all(self) -> None:
         for partition in self._positions:
             try:
-                await self._poll(partition)
+                await self.poll(partition)
             except UnavailableError:
                 self._client.cluster.forget_leaders()
                 await pause(self._client.dice, 0.2)
 
-    async def _poll(self, partition: TopicPartition) -> None:
+    def position(self, partition: TopicPartition) -> int:
+        """Where it reads on."""
+        return self._positions[partition]
+
+    async def poll(self, partition: TopicPartition) -> Sequence[tuple[int, bytes]]:
+        """The next records, with their offsets."""
         leader = await self._client.cluster.leader(partition)
         wanted = FetchPartition(
             partition=partition.partition,
@@ -279,10 +293,10 @@ class CommittedReader:
             raise UnavailableError(ErrorCode(data.error_code).name)
         if data.error_code:
             self._surprise(f"a fetch from {partition} was answered with {ErrorCode(data.error_code).name}")
-            return
-        self._take(partition, data, began)
+            return ()
+        return self._take(partition, data, began)
 
-    def _take(self, partition: TopicPartition, data: PartitionData, began: float) -> None:
+    def _take(self, partition: TopicPartition, data: PartitionData, began: float) -> Sequence[tuple[int, bytes]]:
         aborted = sorted((entry.first_offset, entry.producer_id) for entry in data.aborted_transactions or ())
         skipped = set[int]()
         records: list[tuple[int, bytes]] = []
@@ -292,7 +306,7 @@ class CommittedReader:
                 check_crc(batch)
             except CorruptBatchError as error:
                 self._surprise(f"{partition}: {error}")
-                return
+                return ()
             while aborted and aborted[0][0] <= batch.last_offset:
                 skipped.add(aborted.pop(0)[1])
             found = list(read_records(batch.data))
@@ -316,6 +330,7 @@ class CommittedReader:
         )
         poll.end(Outcome.OK, self._client.now())
         self._client.history.add(poll)
+        return records
 
     def _surprise(self, what: str) -> None:
         self._client.history.add(Anomaly(client=self._client.name, began=self._client.now(), what=what))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ottla.testing.checkers import Checker
 from ottla.testing.history import History, Outcome
+from ottla.testing.sim_copies import CopyPosition, copy_of
 from ottla.testing.sim_transactions import CommittedPoll, Transaction
 from ottla.types import TopicPartition
 
@@ -62,4 +63,35 @@ class NoVanishedTransactions(Checker):
                     yield f"{poll.client} read {value!r} in {poll.partition}@{offset}, and it is gone in the end"
 
 
-TRANSACTION_RULES: tuple[type[Checker], ...] = (NoAbortedReads, TransactionsAreWhole, NoVanishedTransactions)
+class CopiedExactlyOnce(Checker):
+    """Every committed record below where the copiers of its partition stand was copied, once; nothing else was."""
+
+    def violations(self, history: History) -> Iterator[str]:
+        positions = {position.source: position.offset for position in history.of(CopyPosition)}
+        copies: Counter[bytes] = Counter()
+        wanted: set[bytes] = set()
+        for poll in history.of(CommittedPoll, lambda poll: poll.is_final):
+            stands_at = positions.get(poll.partition)
+            if stands_at is not None:
+                wanted |= {copy_of(poll.partition, offset) for offset, _ in poll.records if offset < stands_at}
+            elif _is_of_copies(poll.partition, positions):
+                copies.update(value for _, value in poll.records)
+        for copy, count in copies.items():
+            if count > 1:
+                yield f"{copy!r} was copied {count} times"
+            if copy not in wanted:
+                yield f"{copy!r} was copied, and the group has not come so far, or there is no such record"
+        for lost in sorted(wanted - copies.keys()):
+            yield f"{lost!r} was not copied, and the group has gone on behind it"
+
+
+def _is_of_copies(partition: TopicPartition, positions: dict[TopicPartition, int]) -> bool:
+    return bool(positions) and partition.topic not in {source.topic for source in positions}
+
+
+TRANSACTION_RULES: tuple[type[Checker], ...] = (
+    NoAbortedReads,
+    TransactionsAreWhole,
+    NoVanishedTransactions,
+    CopiedExactlyOnce,
+)
