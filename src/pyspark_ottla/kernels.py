@@ -1,52 +1,18 @@
 """The loops over single records, compiled: raw bytes to columns, and columns to raw bytes.
 
-Nothing here knows Python objects: arrays of numbers in, arrays of numbers out, errors as negative results. The machine
-code is kept on disk (`cache=True`), so that a worker that starts does not compile it again. Every length is checked
-against the bytes that are left before it is used: what a broker sends may be damaged.
+Nothing here knows Python objects: arrays of numbers in, arrays of numbers out, errors as negative results. Every length
+is checked against the bytes that are left before it is used: what a broker sends may be damaged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import numba
 import numpy as np
-from numba.core import cgutils, types
-from numba.extending import intrinsic
+
+from pyspark_ottla.compiling import compiled, copy_bytes
 
 DAMAGED: Final = -1
-
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-
-
-def compiled(function: Kernel) -> Kernel:
-    kernel: Kernel = numba.njit(cache=True, nogil=True)(function)
-    return kernel
-
-
-def _copy_bytes(
-    typing_context: Any, out: Any, out_at: Any, data: Any, data_at: Any, count: Any
-) -> tuple[Any, Callable[..., Any]]:
-    """`out[out_at : out_at + count] = data[data_at : data_at + count]`, unchecked, for `count` of 0 or more.
-
-    The C library's copy: a loop over single bytes stays one, since an index might be negative, and takes three times as
-    long as everything else for records of a kilobyte.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        def pointer(array: int, at: int) -> Any:
-            found = context.make_array(signature.args[array])(context, builder, arguments[array])
-            return builder.gep(found.data, [context.cast(builder, arguments[at], signature.args[at], types.intp)])
-
-        size = context.cast(builder, arguments[4], signature.args[4], types.intp)
-        cgutils.raw_memcpy(builder, pointer(0, 1), pointer(2, 3), size, 1)
-        return context.get_dummy_value()
-
-    return types.void(out, out_at, data, data_at, count), generate
-
-
-copy_bytes: Any = intrinsic(_copy_bytes)
 
 
 @compiled

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark_ottla.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Partition
+from pyspark_ottla.wire import CLIENT_ID
 
 __all__ = ["Boundary", "Options", "OptionsError", "SourceOptions"]
 
@@ -25,9 +26,9 @@ ISOLATIONS: Final = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_
 
 KAFKA_OPTIONS: Final = frozenset(
     {
-        "bootstrap.servers", "group.id", "isolation.level", "max.partition.fetch.bytes", "fetch.max.wait.ms",
-        "request.timeout.ms", "check.crcs", "security.protocol", "acks", "compression.type", "batch.size",
-        "max.request.size", "transaction.timeout.ms",
+        "bootstrap.servers", "client.id", "group.id", "isolation.level", "max.partition.fetch.bytes",
+        "fetch.max.wait.ms", "request.timeout.ms", "check.crcs", "security.protocol", "acks", "compression.type",
+        "batch.size", "max.request.size", "transaction.timeout.ms",
     }
 )  # fmt: skip
 
@@ -77,6 +78,10 @@ class Options:
         return choices[text]
 
     @property
+    def client_id(self) -> str:
+        return self.kafka("client.id") or CLIENT_ID
+
+    @property
     def bootstrap(self) -> str:
         found = self.kafka("bootstrap.servers")
         if not found:
@@ -119,6 +124,7 @@ class SourceOptions:
     fetch_wait_ms: int
     checks_crcs: bool
     timeout_ms: int
+    client_id: str
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -150,6 +156,7 @@ class SourceOptions:
             fetch_wait_ms=options.number("fetch.max.wait.ms", 500, kafka=True) or 0,
             checks_crcs=options.flag("check.crcs", True, kafka=True),
             timeout_ms=options.number("kafkaConsumer.pollTimeoutMs", DEFAULT_TIMEOUT_MS) or DEFAULT_TIMEOUT_MS,
+            client_id=options.client_id,
         )
 
 

@@ -65,6 +65,7 @@ class SinkOptions:
     batch_bytes: int
     timeout_ms: int
     transaction_timeout_ms: int
+    client_id: str
 
     @classmethod
     def parse(cls, given: Mapping[str, str], schema: StructType) -> SinkOptions:
@@ -83,6 +84,7 @@ class SinkOptions:
             batch_bytes=number("batch.size", DEFAULT_BATCH_BYTES, kafka=True) or 1,
             timeout_ms=number("request.timeout.ms", DEFAULT_TIMEOUT_MS, kafka=True) or DEFAULT_TIMEOUT_MS,
             transaction_timeout_ms=number("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS, kafka=True) or 1,
+            client_id=options.client_id,
         )
 
 
@@ -129,7 +131,7 @@ class _Writes:
         self._options = options
 
     def _cluster(self) -> AbstractContextManager[Cluster]:
-        return connected(self._options.bootstrap, self._options.timeout_ms / 1000)
+        return connected(self._options.bootstrap, self._options.timeout_ms / 1000, self._options.client_id)
 
     def _write_all(
         self, cluster: Cluster, rows: Iterator[pa.RecordBatch], identity: Identity, transactional_id: str | None

@@ -67,7 +67,7 @@ class _Reads:
             checks_crcs=options.checks_crcs,
         )
         schema = COLUMNS if options.includes_headers else COLUMNS.remove(COLUMNS.get_field_index("headers"))
-        with connected(options.bootstrap, settings.timeout_s) as cluster:
+        with connected(options.bootstrap, settings.timeout_s, options.client_id) as cluster:
             for wanted in partition.ranges:
                 batches = read_range(cluster, wanted, schema, settings)
                 yield from batches if self._values is None else map(self._values.typed, batches)

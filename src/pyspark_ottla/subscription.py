@@ -18,7 +18,7 @@ class Subscription:
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self.cluster = Cluster(options.bootstrap, timeout_s=options.timeout_ms / 1000)
+        self.cluster = Cluster(options.bootstrap, timeout_s=options.timeout_ms / 1000, client_id=options.client_id)
 
     def close(self) -> None:
         self.cluster.close()

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyspark_ottla.kernels import compiled, read_varint
+from pyspark_ottla.compiling import compiled
+from pyspark_ottla.kernels import read_varint
 
 __all__ = [
     "ARRAY", "ARRAY_END", "BOOL", "BYTES", "DOUBLE", "END", "ENUM", "FIXED", "FLOAT", "LONG", "NULLABLE", "STRING",

@@ -23,7 +23,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.schema import Request
 
-__all__ = ["GROUP", "PASSING", "TRANSACTION", "Broker", "Cluster", "Topic", "WireError"]
+__all__ = ["CLIENT_ID", "GROUP", "PASSING", "TRANSACTION", "Broker", "Cluster", "Topic", "WireError"]
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -75,8 +75,9 @@ class WireError(Exception):
 class Broker:
     """One connection. `send` and `receive` come in pairs, in order; `ask` is both."""
 
-    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+    def __init__(self, host: str, port: int, timeout_s: float, client_id: str) -> None:
         self.host, self.port = host, port
+        self._client_id = client_id
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
         except OSError as error:
@@ -113,7 +114,7 @@ class Broker:
         if version is None:
             version = self.version_of(type(request))
         self._correlation_id += 1
-        pieces = encode_request(request, version, correlation_id=self._correlation_id, client_id=CLIENT_ID)
+        pieces = encode_request(request, version, correlation_id=self._correlation_id, client_id=self._client_id)
         try:
             self._socket.sendall(b"".join(pieces))
         except OSError as error:
@@ -170,7 +171,8 @@ class Topic:
 class Cluster:
     """The brokers behind some addresses."""
 
-    def __init__(self, bootstrap: str, *, timeout_s: float = 60.0) -> None:
+    def __init__(self, bootstrap: str, *, timeout_s: float = 60.0, client_id: str = CLIENT_ID) -> None:
+        self._client_id = client_id
         self._bootstrap = [_address(part) for part in bootstrap.split(",") if part.strip()]
         self.timeout_s = timeout_s
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -257,7 +259,7 @@ class Cluster:
     def _connected(self, address: tuple[str, int]) -> Broker:
         broker = self._connections.get(address)
         if broker is None:
-            broker = self._connections[address] = Broker(*address, self.timeout_s)
+            broker = self._connections[address] = Broker(*address, self.timeout_s, self._client_id)
         return broker
 
     # Topics

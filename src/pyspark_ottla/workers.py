@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyspark_ottla.wire import Cluster
+from pyspark_ottla.wire import CLIENT_ID, Cluster
 
 __all__ = ["connected"]
 
@@ -24,17 +24,17 @@ M_MMAP_THRESHOLD: Final = -3
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 """Free memory that stays with the process, and the largest buffer that is taken from it."""
 
-_clusters: dict[str, Cluster] = {}
-"""Of this process, by their addresses: those that no task uses now."""
+_clusters: dict[tuple[str, str], Cluster] = {}
+"""Of this process, by their addresses and who asks: those that no task uses now."""
 
 
 @contextmanager
-def connected(bootstrap: str, timeout_s: float) -> Iterator[Cluster]:
+def connected(bootstrap: str, timeout_s: float, client_id: str = CLIENT_ID) -> Iterator[Cluster]:
     """A cluster for one task, connected to already if a task of this process used it before.
 
     What is known of topics is asked anew. After a failure connections are not used again: answers may be under way.
     """
-    cluster = _clusters.pop(bootstrap, None) or Cluster(bootstrap)
+    cluster = _clusters.pop((bootstrap, client_id), None) or Cluster(bootstrap, client_id=client_id)
     cluster.timeout_s = timeout_s
     cluster.forget_topics()
     if not gc.get_freeze_count():
@@ -47,7 +47,7 @@ def connected(bootstrap: str, timeout_s: float) -> Iterator[Cluster]:
     finally:
         if not gc.get_freeze_count():
             gc.freeze()
-    if _clusters.setdefault(bootstrap, cluster) is not cluster:
+    if _clusters.setdefault((bootstrap, client_id), cluster) is not cluster:
         cluster.close()
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from pyspark_ottla.encoding import RowsError
 from pyspark_ottla.options import OptionsError
 from pyspark_ottla.sink import SinkOptions, StreamWriter
-from pyspark_ottla.wire import WireError
+from pyspark_ottla.wire import Cluster, WireError
 from tests.spark.reading import Topics
 
+WITH_TOPICS = StructType([StructField("value", StringType()), StructField("topic", StringType())])
 VALUES = StructType([StructField("value", StringType())])
 
 
@@ -42,6 +47,48 @@ def test_a_record_that_is_too_large_is_an_error_that_says_where(topics: Topics) 
 def test_a_topic_that_is_not_there_is_an_error_that_names_it(topics: Topics) -> None:
     with pytest.raises(WireError, match="no-such-topic"):
         at_least_once(topics, "no-such-topic").write(iter([pa.RecordBatch.from_pydict({"value": ["x"]})]))
+
+
+@pytest.mark.parametrize("two_phases", [True, False], ids=["two-phases", "marks"])
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ({"value": ["small", "x" * 2_000_000], "topic": ["TOPIC", "TOPIC"]}, "MESSAGE_TOO_LARGE"),
+        ({"value": ["a", "b"], "topic": ["TOPIC", "no-such-topic"]}, "no-such-topic"),
+        ({"value": ["a", "b"], "topic": ["TOPIC", None]}, "the column topic holds null"),
+        ({"value": ["a", "b"], "topic": ["TOPIC", "TOPIC"], "partition": [0, 7]}, "partition 7 where"),
+    ],
+)
+def test_rows_that_can_not_be_written_leave_no_open_transaction_and_nothing_behind(
+    request: pytest.FixtureRequest, rows: dict[str, list[Any]], named: str, two_phases: bool
+) -> None:
+    """The first row is good, and may be written before the other is found."""
+    topics = Topics(request.getfixturevalue("spark_node" if two_phases else "plain_node"), request.node.name)
+    topic = topics.create()
+    rows = {**rows, "topic": [topic if name == "TOPIC" else name for name in rows["topic"]]}
+    columns = {"value": pa.string(), "topic": pa.string(), "partition": pa.int32()}
+    schema = pa.schema([(name, columns[name]) for name in rows])
+    whole = pa.RecordBatch.from_pydict(rows, schema)
+    writer = StreamWriter(SinkOptions.parse({"kafka.bootstrap.servers": topics.bootstrap}, WITH_TOPICS))
+
+    with Cluster(topics.bootstrap, timeout_s=20) as cluster, pytest.raises((WireError, RowsError), match=named):
+        writer.write_task(cluster, iter([whole[:1], whole[1:]]), uuid.uuid4().hex, 0, 0)
+
+    assert topics.open_transactions() == []
+    assert topics.committed(topic) == []
+
+
+def test_rows_without_a_key_go_around_and_those_with_one_stay_together(topics: Topics) -> None:
+    topic = topics.create(partitions=4)
+    options = {"kafka.bootstrap.servers": topics.bootstrap, "topic": topic, "delivery": "at-least-once"}
+    fields = StructType([StructField("key", StringType()), StructField("value", StringType())])
+    rows = pa.RecordBatch.from_pydict({"key": [None] * 8_000 + ["k"] * 100, "value": ["v"] * 8_100})
+
+    StreamWriter(SinkOptions.parse(options, fields)).write(iter([rows]))
+
+    ends = topics.node.admin().topic_offsets(topic)
+    assert all(found.offset >= 1_000 for found in ends.values())
+    assert sum(found.offset for found in ends.values()) == 8_100
 
 
 @pytest.mark.parametrize(

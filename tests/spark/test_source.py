@@ -24,6 +24,7 @@ def options(topics: Topics, *, streaming: bool, **given: object) -> SourceOption
 
 def stream(topics: Topics, topic: str, **given: object) -> StreamReader:
     settings = {"subscribe": topic, "startingOffsets": "earliest", **given}
+    settings = {name: value for name, value in settings.items() if value is not None}
     reader = StreamReader(options(topics, streaming=True, **settings))
     topics.opened.callback(reader.stop)
     return reader
