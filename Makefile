@@ -10,7 +10,7 @@ ITEM    ?= all
 FORM    ?= normal
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-full bench-quick bench-cluster bench-spark crash chaos spark-crash simulate clean
+.PHONY: help install run test lint types imports unit interop bench bench-full bench-quick bench-cluster bench-spark crash chaos spark-crash spark-cluster demo simulate clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,9 @@ install: $(BIN)/.installed  ## make .venv with ottla and everything it needs
 
 run: install  ## start three nodes on 127.0.0.1:9092 to 9094 with their data in ./data
 	$(BIN)/ottla up --nodes 3 --data-dir data
+
+demo: install  ## three nodes, made-up events and the pipeline on Spark, live; checked at the end (needs Java)
+	$(BIN)/ottla demo --dir demo
 
 test: lint types imports unit  ## everything that must pass: style, types, layers, tests
 
@@ -52,12 +55,15 @@ crash: install  ## kill -9 in a long loop, and the disk that crashes anywhere, t
 chaos: install  ## real nodes are killed, cut off, filled up and misled while clients write: make chaos MINUTES=30
 	MINUTES=$(MINUTES) $(BIN)/pytest -s tests/chaos
 
-spark-crash: install  ## a Spark query is killed in the middle of batches and started again (needs Java)
-	$(BIN)/pytest -m long tests/spark
+spark-crash: install  ## a Spark query, then the pipeline, is killed in the middle of batches and started again (needs Java)
+	$(BIN)/pytest -m long tests/spark tests/pipelines
+
+spark-cluster: install  ## the demo with the pipeline on a Spark cluster of a master and two workers (needs Java)
+	$(BIN)/ottla demo --dir demo-cluster --workers 2
 
 simulate: install  ## whole clusters and nodes in virtual time under faults: make simulate SEEDS=1000 NODES=3
 	$(BIN)/python -m ottla.testing.simulate --seeds $(SEEDS) --nodes $(NODES)
-	SEEDS=$(SEEDS) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/simulation/test_no_loss.py tests/simulation/test_rot.py
+	SEEDS=$(SEEDS) $(BIN)/pytest -n $(WORKERS) --timeout 0 tests/simulation/test_no_loss.py tests/simulation/test_rot.py tests/simulation/test_transactions.py
 
 bench: install  ## Ottla beside Apache Kafka into docs/benchmarks: make bench, or make bench ITEM=latency FORM=short
 	$(BIN)/python -m bench $(ITEM) --form $(FORM)
@@ -75,4 +81,4 @@ bench-spark: install  ## Spark's source and sink, beside Spark's own Kafka conne
 	$(BIN)/python -m bench spark --json bench/build/spark.json
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist .interop bench/build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist .interop bench/build demo demo-cluster

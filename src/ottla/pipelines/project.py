@@ -89,6 +89,8 @@ class Project:
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 2, 8)),
             "spark.sql.adaptive.enabled": "false",
+            "spark.sql.pipelines.execution.maxConcurrentFlows": "4",
+            "spark.sql.pipelines.maxFlowRetryAttempts": "10",  # Python workers that don't start within ten seconds fail
         }
 
 
