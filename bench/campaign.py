@@ -13,6 +13,7 @@ from pathlib import Path
 from bench import flames, queues, results
 from bench.fleet import Fleet
 from bench.items import FORMS, FULL, ITEM, ITEMS, NORMAL, Item, estimate_s, in_turn
+from bench.native import DriverError
 from bench.page import write_page
 from bench.plan import Plan, Run
 from bench.report import tell
@@ -48,6 +49,9 @@ def main(argv: Sequence[str]) -> int:
             for item, plan in plans:
                 runs = measure(fleet, item, plan, arguments.form, arguments.out)
                 failed = failed or any("error" in run.figures for run in runs)
+    except DriverError as error:  # of a warm-up: nothing can be measured without it
+        print(error, file=sys.stderr)
+        return 1
     finally:
         clean()
     print(f"The page is {arguments.out / 'README.md'}")

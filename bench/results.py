@@ -84,6 +84,5 @@ def _short_value(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.{_SIGNIFICANT}g}")
     if isinstance(value, str):
-        lines = [line for line in value.splitlines() if not line.startswith(os.sep)]
-        return (lines or ["failed"])[0]
+        return next((line for line in value.splitlines() if os.sep not in line), "failed")
     return value

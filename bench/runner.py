@@ -101,7 +101,7 @@ def _let_it_finish(server: Server) -> None:
 def _with_log(error: Exception, server: Server) -> str:
     log = server.directory / "server.log"
     tail = log.read_text(errors="replace").splitlines()[-10:] if log.exists() else []
-    return "\n".join([str(error), *tail])
+    return "\n".join([f"{type(error).__name__}: {error}", *tail])
 
 
 def clean() -> None:
