@@ -138,8 +138,13 @@ class _Writes:
     ) -> _Rows:
         """Write the rows of a task, all acknowledged."""
 
+        counts: dict[str, int] = {}
+
         def partition_count(topic: str) -> int:
-            return len(cluster.persist(lambda: cluster.topics([topic]))[topic].leaders)
+            if topic not in counts:
+                sender.flush()  # the answers that are under way come first on a connection
+                counts[topic] = len(cluster.persist(lambda: cluster.topics([topic]))[topic].leaders)
+            return counts[topic]
 
         encoder = Encoder(self._options.topic, partition_count, self._options.batch_bytes)
         sender = Sender(cluster, identity, transactional_id=transactional_id, compression=self._options.compression)

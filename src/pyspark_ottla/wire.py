@@ -135,6 +135,7 @@ class Broker:
         return self._asked(request, self.version_of(type(request)) if version is None else version)
 
     def _asked(self, request: Request, version: int) -> Any:
+        assert not self._waiting, "the answer to another request would be taken for this one's"
         self.send(request, version)
         return self.receive()
 
