@@ -174,6 +174,16 @@ PERFORMANCE = Dashboard(
         graph("Memory by node", ("ottla_process_resident_bytes", "{{instance}}"), unit="bytes"),
         graph("Answers that slow clients have not taken", ("ottla_unsent_bytes", "{{instance}}"), unit="bytes"),
         graph("Connections by node", ("ottla_connections", "{{instance}}")),
+        graph("Transactional ids by state", ("sum by (state) (ottla_transactions)", "{{state}}")),
+        graph("The oldest open transaction", ("max(ottla_transaction_oldest_seconds)", "age"), unit="s"),
+        graph(
+            "Records held back by open transactions",
+            (
+                "sum by (topic) (max by (topic, partition) (ottla_partition_high_watermark)"
+                " - max by (topic, partition) (ottla_partition_stable_offset))",
+                "{{topic}}",
+            ),
+        ),
         graph(
             "HTTP requests by status",
             ("sum by (status) (rate(ottla_http_requests_total[$__rate_interval]))", "{{status}}"),

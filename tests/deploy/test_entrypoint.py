@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.command import environment
 from tests.deploy.pods import DOCKER, SERVICE, Pods
+from tests.interop.waiting import eventually
 
 
 def test_three_pods_found_one_cluster_under_their_names(pods: Pods) -> None:
@@ -51,7 +52,7 @@ def test_the_health_check_of_the_image_tells_ready_from_not(pods: Pods) -> None:
     command = [sys.executable, str(DOCKER / "healthcheck.py")]
     pod = pods.pods[0]
     good = {**environment(None), "OTTLA_HTTP_ADDRESS": pod.address, "OTTLA_HTTP_PORT": "8080"}
-    assert subprocess.run(command, env=good, check=False, timeout=30).returncode == 0
+    eventually(lambda: subprocess.run(command, env=good, check=False, timeout=30).returncode == 0)
     nobody = {**good, "OTTLA_HTTP_PORT": "1"}
     refused = subprocess.run(command, env=nobody, check=False, timeout=30, capture_output=True)
     assert refused.returncode == 1

@@ -104,6 +104,27 @@ def test_the_syncs_of_commits_are_measured_by_themselves(node: HttpNode) -> None
     assert found["ottla_raft_elections_total"] >= 1
 
 
+def test_a_transaction_that_is_open_is_told_with_its_age_and_what_it_holds_back(node: HttpNode) -> None:
+    from confluent_kafka import Producer
+
+    node.create("x-open")
+    producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": "x-open"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("x-open", value=b"x")
+    producer.flush()
+    found = samples(node.client.get("/metrics").text)
+    where = '{topic="x-open",partition="0"}'
+    assert found['ottla_transactions{state="Ongoing"}'] == 1
+    assert found["ottla_transaction_oldest_seconds"] > 0
+    assert found[f"ottla_partition_high_watermark{where}"] == 1
+    assert found[f"ottla_partition_stable_offset{where}"] == 0
+    producer.commit_transaction()
+    found = samples(node.client.get("/metrics").text)
+    assert found['ottla_transactions{state="Ongoing"}'] == found["ottla_transaction_oldest_seconds"] == 0
+    assert found[f"ottla_partition_stable_offset{where}"] == 2
+
+
 TURN_CPU_MS_MAX = 5
 SCRAPE_CPU_MS_MAX = 50
 
@@ -112,7 +133,7 @@ def test_a_thousand_partitions_are_told_in_short_turns_of_the_loop(node: HttpNod
     """In CPU time of the node's thread, of the best of some: a machine that is busy makes everything else longer."""
     node.create("x-many", partitions=1_000)
     node.produce("x-many", *({"value": "v", "partition": index} for index in range(1_000)))
-    assert node.client.get("/metrics").text.count('topic="x-many"') == 6 * 1_000
+    assert node.client.get("/metrics").text.count('topic="x-many"') == 7 * 1_000
     turns_ms = min((node.in_node(_turns_of_a_scrape) for _ in range(5)), key=max)
     assert len(turns_ms) > 1
     assert max(turns_ms) <= TURN_CPU_MS_MAX

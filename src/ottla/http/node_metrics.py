@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.http.group_metrics import group_metrics
 from ottla.http.partition_metrics import partition_metrics
 from ottla.http.process_metrics import LoopDelay, http_metrics, process_metrics
+from ottla.http.transaction_metrics import transaction_metrics
 from ottla.http.turns import Turns
 from ottla.membership.member import Status
 from ottla.observability.metrics import NO_LABELS, Histogram, Sample, Text, labelled
@@ -53,6 +54,7 @@ class NodeMetrics:
             http_metrics(text, *self._attached)
         await partition_metrics(text, self._node, turns)
         await group_metrics(text, self._node, turns)
+        await transaction_metrics(text, self._node, turns)
         return text.lines
 
     def _traffic(self, text: Text) -> None:

@@ -112,6 +112,10 @@ def _high_watermark(readable: Readable) -> int:
     return readable.high_watermark
 
 
+def _stable_offset(readable: Readable) -> int:
+    return readable.last_stable_offset
+
+
 def _start_offset(readable: Readable) -> int:
     return readable.log.start_offset
 
@@ -131,6 +135,12 @@ def _size_bytes(readable: Readable) -> int:
 FAMILIES: tuple[tuple[str, str, str, Callable[[Readable], int]], ...] = (
     ("ottla_partition_end_offset", "counter", "Records written: the offset of the next.", _end_offset),
     ("ottla_partition_high_watermark", "counter", "What readers may see ends here.", _high_watermark),
+    (
+        "ottla_partition_stable_offset",
+        "counter",
+        "What readers of committed records may see ends here.",
+        _stable_offset,
+    ),
     ("ottla_partition_start_offset", "counter", "The oldest record that is kept.", _start_offset),
     ("ottla_partition_written_bytes_total", "counter", "Bytes written to the partition here.", _written_bytes),
     ("ottla_partition_read_bytes_total", "counter", "Bytes that consumers were given from here.", _read_bytes),

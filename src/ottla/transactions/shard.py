@@ -9,7 +9,7 @@ replayed before are committed, and say so with `markers_written`; and fetch a pr
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -257,6 +257,10 @@ class TransactionShard:
 
     def describe(self, transactional_id: str) -> Result[TransactionRecord, Described]:
         return Result(response=reports.described(transactional_id, self._transactions.get(transactional_id)))
+
+    def known(self) -> Collection[Transaction]:
+        """Every id, with its last transaction."""
+        return self._transactions.values()
 
     def find(self, wanted: Filter, now_ms: int) -> list[Listed]:
         return [reports.listed(known) for known in self._transactions.values() if wanted.takes(known, now_ms)]
