@@ -7,6 +7,7 @@ producers on six partitions, where requests are cheapest.
 """
 
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,12 +21,14 @@ from time import perf_counter
 from bench.native import rawload
 from bench.servers import Ottla
 from bench.topics import listed, new_topic
+from bench.wire import WireClient
 from ottla.runtime.dispatch import RouteFigures
 
 PARTITIONS = 1_000
 BUSY_PARTITIONS = 6
 CONNECTIONS = 200
 SCRAPES = 40
+PINGS = 2_000
 SCRAPE_EVERY_S = 15
 """As deploy/prometheus has it."""
 WINDOW_S = 4.0
@@ -53,6 +56,7 @@ def measured(server: Ottla) -> dict[str, float]:
         load(server, *many, seconds=2.0)  # now all of them are used
         scrape(server)
         scrape_cpu_ms, scrape_ms = idle_scrapes(server)
+        alone_ms, beside_ms = waits(server, scrapes=0), waits(server, scrapes=SCRAPES)
         request, loaded_ms = scrapes_under_load(server, topic, leaders)
     counting_us = counting_cost_us()
     scrapes_share = scrape_cpu_ms / 1000 / SCRAPE_EVERY_S
@@ -64,6 +68,8 @@ def measured(server: Ottla) -> dict[str, float]:
         "counting, percent of a request": 100 * counting_us / request["broker_cpu_us"],
         "a scrape of 1,000 partitions, ms of CPU": scrape_cpu_ms,
         "a scrape, ms until the answer, idle, median": statistics.median(scrape_ms),
+        "a Kafka request on the idle node, ms, most of 2,000": max(alone_ms),
+        "the same beside scrapes: a stall shows here": max(beside_ms),
         "a scrape, ms until the answer, under load, median": statistics.median(loaded_ms),
         "a scrape, ms until the answer, under load, most": max(loaded_ms),
         "scrapes every 15 s, percent of broker CPU": 100 * scrapes_share / used,
@@ -99,6 +105,20 @@ def idle_scrapes(server: Ottla) -> tuple[float, list[float]]:
     before_s = server.cpu_s()
     took_ms = [scrape(server) for _ in range(SCRAPES)]
     return (server.cpu_s() - before_s) * 1000 / SCRAPES, took_ms
+
+
+def waits(server: Ottla, *, scrapes: int) -> list[float]:
+    """How long one Kafka request after the other waits, in ms, while another process scrapes."""
+    url = f"http://127.0.0.1:{server.http_port}/metrics"
+    command = ["curl", "--silent", *([url] * scrapes)]
+    scraping = subprocess.Popen(command, stdout=subprocess.DEVNULL) if scrapes else None
+    took_ms = []
+    with WireClient(server.port) as client:
+        while len(took_ms) < PINGS if scraping is None else scraping.poll() is None:
+            started = perf_counter()
+            client.broker_count()
+            took_ms.append((perf_counter() - started) * 1000)
+    return took_ms
 
 
 def scrapes_under_load(server: Ottla, topic: str, leaders: list[int]) -> tuple[dict[str, float], list[float]]:
