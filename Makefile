@@ -10,7 +10,7 @@ ITEM    ?= all
 FORM    ?= normal
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-full bench-quick bench-cluster bench-spark crash chaos spark-crash spark-cluster demo simulate clean
+.PHONY: help install run test lint types imports unit interop bench bench-full bench-quick bench-cluster bench-spark crash chaos spark-crash spark-cluster demo simulate screenshots clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,13 +18,13 @@ help:  ## list the targets
 $(BIN)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,spark]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,console,spark]'
 	touch $@
 
 install: $(BIN)/.installed  ## make .venv with ottla and everything it needs
 
-run: install  ## start three nodes on 127.0.0.1:9092 to 9094 with their data in ./data
-	$(BIN)/ottla up --nodes 3 --data-dir data
+run: install  ## start three nodes on 127.0.0.1:9092 to 9094 with their data in ./data, and the console on 8090
+	$(BIN)/ottla up --nodes 3 --data-dir data --console
 
 demo: install  ## three nodes, made-up events and the pipeline on Spark, live; checked at the end (needs Java)
 	$(BIN)/ottla demo --dir demo
@@ -79,6 +79,9 @@ bench-cluster: install  ## three nodes: throughput, latency, and how long writer
 
 bench-spark: install  ## Spark's source and sink, beside Spark's own Kafka connector on Apache Kafka (needs Java and Maven)
 	$(BIN)/python -m bench spark --json bench/build/spark.json
+
+screenshots: install  ## docs/images: the console in front of a small cluster, as a browser shows it
+	$(BIN)/python -m tests.console.screenshots
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist .interop bench/build demo demo-cluster

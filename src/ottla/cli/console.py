@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ PORT_DEFAULT = 8090
 PORTS_TRIED = 10
 CONSOLE_PATH = "/console"
 """Where the gateway has it; a console alone is at the root."""
-READY = "the console is at %s"
+READY = "the console of process {pid} is at %s"
+"""`ottla up` waits for this line."""
 
 
 @click.command
@@ -52,7 +54,13 @@ def command(bootstrap: str, port: int | None, address: str | None, log_level: st
     from ottla.http.gateway import run  # only now: what is wrong is told before anything is loaded
 
     ports = [port] if port is not None else range(PORT_DEFAULT, PORT_DEFAULT + PORTS_TRIED)
-    run(places, HttpConfig(address=address), ports, front=new_console(bootstrap, "/", address), says=READY)
+    run(
+        places,
+        HttpConfig(address=address),
+        ports,
+        front=new_console(bootstrap, "/", address),
+        says=READY.format(pid=os.getpid()),
+    )
 
 
 def new_console(bootstrap: str, path: str, address: str | None) -> Console:

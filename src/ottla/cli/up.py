@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from ottla.cli.console import require_console
 from ottla.cli.failures import CommandError, ExitCode
 from ottla.cli.options import PAIR
 from ottla.cli.output import note
@@ -21,6 +23,7 @@ from ottla.runtime.directory_lock import lock_owner
 NODES_MAX = 100
 REPLICAS_MAX = 3
 META_PROPERTIES = "meta.properties"
+CONSOLE = "console"
 
 
 @click.command
@@ -49,12 +52,19 @@ META_PROPERTIES = "meta.properties"
     envvar="OTTLA_DATA_DIR",
     help="Each node has a directory and a log file in it.",
 )
+@click.option("--console", "with_console", is_flag=True, help="Serve the web console, too (`ottla console`).")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 @click.option(
     "--set", "settings", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Any setting, by its name, for all nodes."
 )
 def command(
-    nodes: int, port: int, cluster_port: int, data_dir: Path, log_level: str | None, settings: Sequence[tuple[str, str]]
+    nodes: int,
+    port: int,
+    cluster_port: int,
+    data_dir: Path,
+    with_console: bool,
+    log_level: str | None,
+    settings: Sequence[tuple[str, str]],
 ) -> None:
     """Run a cluster on this machine, one process per node. Ctrl-C or SIGTERM stops it cleanly.
 
@@ -64,12 +74,16 @@ def command(
     """
     _require_room(port, cluster_port, nodes)
     _require_fitting(data_dir, nodes)
+    if with_console:
+        require_console()
     common = [*_replicas(nodes, settings), *settings]
     load_config(None, os.environ, dict(common))
     flags = [flag for name, value in common for flag in ("--set", f"{name}={value}")]
     if log_level is not None:
         flags += ["--log-level", log_level]
     programs = [_program(number, nodes, port, cluster_port, data_dir, flags) for number in range(1, nodes + 1)]
+    if with_console:
+        programs.append(_console(nodes, port, data_dir))
     failed = asyncio.run(Supervisor(programs, note).run(_ready))
     if failed is not None:
         raise _failure(failed)
@@ -133,6 +147,23 @@ def _program(number: int, nodes: int, port: int, cluster_port: int, data_dir: Pa
     )  # fmt: skip
 
 
+def _console(nodes: int, port: int, data_dir: Path) -> Program:
+    bootstrap = ",".join(f"127.0.0.1:{port + at}" for at in range(nodes))
+    log_file = data_dir / f"{CONSOLE}.log"
+    return Program(
+        name=CONSOLE,
+        command=[sys.executable, "-m", "ottla", "console", "--bootstrap", bootstrap],
+        log_file=log_file,
+        is_ready=lambda pid: bool(_console_address(log_file, pid)),
+    )
+
+
+def _console_address(log_file: Path, pid: int) -> str:
+    """Where the process with this id serves, as it says in its log; empty as long as it does not."""
+    said = re.findall(rf"the console of process {pid} is at (\S+)", log_file.read_text(errors="replace"))
+    return said[-1] if said else ""
+
+
 def _address(directory: str, pid: int) -> str:
     """Where the node answers; empty as long as it does not."""
     owner = lock_owner(directory)
@@ -140,6 +171,10 @@ def _address(directory: str, pid: int) -> str:
 
 
 def _ready(child: Child) -> None:
+    if child.program.name == CONSOLE:
+        log_file = child.program.log_file
+        click.echo(f"{CONSOLE}  {_console_address(log_file, child.pid or 0)}  pid {child.pid}  log {log_file}")
+        return
     directory = child.program.log_file.with_suffix("")
     address = _address(str(directory), child.pid or 0)
     click.echo(f"{child.program.name}  {address}  pid {child.pid}  data {directory}  log {child.program.log_file}")

@@ -59,7 +59,7 @@ class Page:
         ui.page_title(f"{title} · Ottla")
         Live(_bar(site.bootstrap), classes="frame")
         Live(_rail(section), classes="frame")
-        self.main = ui.element("main").props('tabindex="-1"')
+        self.main = ui.element("div").classes("main").props('tabindex="-1"')  # inside of Quasar's <main>
         with self.main:
             Live(tag("div", tag("h1", title) if head is None else head, class_="head"))
             self._problem = Live()
@@ -111,7 +111,8 @@ class Page:
 
     async def _told(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await work
+            with self.client:
+                await work
         except EXPECTED as error:
             self.complain(sentence(error))
         except Exception as error:
@@ -142,7 +143,7 @@ def _bar(bootstrap: str) -> Html:
             tag(
                 "header",
                 tag("a", LOGO, "Ottla", href="/", class_="brand"),
-                tag("span", bootstrap, class_="where", title="The cluster that is shown"),
+                tag("span", _short(bootstrap), class_="where", title=bootstrap),
                 tag("span", class_="push"),
                 tag("button", "Keys ", tag("kbd", "?"), class_="quiet hint", data_page="help", type="button"),
                 tag("button", "Theme ", tag("kbd", "d"), class_="quiet", data_page="theme", type="button"),
@@ -158,6 +159,11 @@ def _bar(bootstrap: str) -> Html:
             ),
         ]
     )
+
+
+def _short(bootstrap: str) -> str:
+    first, *others = bootstrap.split(",")
+    return f"{first} +{len(others)}" if others else first
 
 
 def _keys(keys: str) -> Html:

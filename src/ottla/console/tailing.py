@@ -37,9 +37,12 @@ class Tail:
         self._on_change = on_change
         self._at: dict[int, int] = {}
         self.records: deque[Seen] = deque(maxlen=KEPT_MAX)
-        """The newest first."""
         self.seen = 0
         self.passed_over = 0
+
+    def newest(self) -> list[Seen]:
+        """What is kept, the newest first: partitions of different leaders come at different moments."""
+        return sorted(self.records, key=lambda each: (each.timestamp_ms, each.partition, each.offset), reverse=True)
 
     async def run(self) -> None:
         """Until it is cancelled. BrokerError if the topic can't be read."""
@@ -121,7 +124,7 @@ class Tail:
                 continue
             self.seen += 1
             if self._matches is None or self._matches(record):
-                self.records.appendleft(seen(record, self._topic, partition))
+                self.records.append(seen(record, self._topic, partition))
                 changed = True
             if not number % TURN:
                 await asyncio.sleep(0)

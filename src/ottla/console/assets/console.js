@@ -18,7 +18,7 @@
     if (dialog) dialog.open ? dialog.close() : dialog.showModal();
   };
   const rowsFocus = (step) => {
-    const rows = [...document.querySelectorAll("main tbody th a, main details.msg > summary, main .broker a.name")];
+    const rows = [...document.querySelectorAll(".main tbody th a, .main details.msg > summary, .main .broker a.name")];
     if (!rows.length) return;
     const at = rows.indexOf(document.activeElement);
     rows[Math.max(0, Math.min(rows.length - 1, at + step))].focus();
@@ -38,7 +38,7 @@
       went = 0;
       location.href = (window.path_prefix || "") + places[event.key];
     } else if (event.key === "g") went = Date.now();
-    else if (event.key === "/") document.querySelector("main [type=search]")?.focus();
+    else if (event.key === "/") document.querySelector(".main [type=search]")?.focus();
     else if (event.key === "?") help();
     else if (event.key === "d") toggleTheme();
     else if (event.key === "j") rowsFocus(1);
@@ -53,9 +53,9 @@
     event.preventDefault();
     if (asked.dataset.page === "theme") toggleTheme();
     if (asked.dataset.page === "help") help();
-    if (asked.dataset.page === "skip") document.querySelector("main")?.focus();
+    if (asked.dataset.page === "skip") document.querySelector(".main")?.focus();
     if (asked.dataset.page === "copy") {
-      const text = asked.closest(".msg-body, .message")?.querySelector("pre")?.textContent ?? "";
+      const text = asked.closest(".msg-body, .panel")?.querySelector("pre")?.textContent ?? "";
       navigator.clipboard?.writeText(text).then(() => (asked.textContent = "Copied"));
     }
   });
@@ -63,7 +63,7 @@
   // What is typed into a filter hides the rows that don't hold it.
   const filter = (field) => {
     const wanted = field.value.trim().toLowerCase();
-    for (const row of document.querySelectorAll("main tbody tr")) {
+    for (const row of document.querySelectorAll(".main tbody tr")) {
       row.hidden = wanted !== "" && !row.querySelector("th").textContent.toLowerCase().includes(wanted);
     }
   };

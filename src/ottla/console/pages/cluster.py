@@ -15,6 +15,8 @@ from ottla.console.watching import Moment
 CELLS_MAX = 600
 """Replicas of a broker that have a cell of their own."""
 IN_SERVICE = "in service"
+FREE_SHARE = 0.2
+"""Of a disk that has less than this left, it is said."""
 
 
 def show(site: Site) -> None:
@@ -109,10 +111,8 @@ def _broker(broker: BrokerNow, moment: Moment) -> Html:
             tag("span", f"Broker {broker.broker_id}", class_="name"),
             tag("span", f"{broker.host}:{broker.port}", class_="address"),
             badge(broker.role, "accent" if broker.role == "controller" else "") if broker.role else None,
-            badge(
-                "down" if is_down else broker.state,
-                "bad" if is_down else "good" if broker.state == IN_SERVICE else "warn",
-            ),
+            badge("down", "bad") if is_down else None,
+            badge(broker.state, "warn") if not is_down and broker.state != IN_SERVICE else None,
         ),
         tag("dl", *_loads(broker, moment, leads, len(own)), class_="loads"),
         tag("div", *_cells(broker.broker_id, own), class_="cells", aria_hidden="true"),
@@ -131,14 +131,11 @@ def _loads(broker: BrokerNow, moment: Moment, leads: int, replicas: int) -> Iter
     written = rates.by_broker.get(broker.broker_id)
     yield _load("Writes", written or 0, max(rates.by_broker.values(), default=0), rate(written))
     held = broker.held_bytes
-    yield _load("Holds", held or 0, max((each.held_bytes or 0 for each in now.brokers), default=0), _held(broker))
+    yield _load("Holds", held or 0, max((each.held_bytes or 0 for each in now.brokers), default=0), size(held))
+    if held is not None and broker.usable_bytes and broker.usable_bytes < FREE_SHARE * (held + broker.usable_bytes):
+        yield _load("Disk left", broker.usable_bytes, held + broker.usable_bytes, size(broker.usable_bytes))
     if broker.metadata_lag:
         yield _load("Metadata", 0, 0, f"{plural(broker.metadata_lag, 'record')} behind")
-
-
-def _held(broker: BrokerNow) -> str:
-    free = f" of {size(broker.held_bytes + broker.usable_bytes)}" if broker.held_bytes and broker.usable_bytes else ""
-    return size(broker.held_bytes) + free
 
 
 def _load(name: str, value: float, most: float, text: Child) -> Html:

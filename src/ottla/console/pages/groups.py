@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.console.charts import Series, line_chart, sparkline
 from ottla.console.frame import Page
-from ottla.console.lag import Diagnosis
+from ottla.console.lag import BEHIND_S, LOOKS_MIN_MS, Diagnosis
 from ottla.console.markup import (
     Child,
     Column,
@@ -94,7 +94,7 @@ def state(name: str) -> Html:
 
 
 def late(seconds: float | None) -> Html:
-    kind = "" if not seconds else "warn" if seconds < LATE_S else "bad"
+    kind = "" if seconds is None or seconds < BEHIND_S else "warn" if seconds < LATE_S else "bad"
     return badge(duration(seconds), kind) if kind else tag("span", duration(seconds))
 
 
@@ -137,6 +137,8 @@ def _why(group: GroupNow) -> Html:
     assert group.look is not None
     if not group.look.records:
         return notice("The group has read everything.", "good")
+    if group.points[-1].at_ms - group.points[0].at_ms < LOOKS_MIN_MS:
+        return notice("Looking on for a few seconds, to see whether what waits grows, and why.")
     return notice("The group keeps up or catches up: what waits does not grow.", "good")
 
 

@@ -107,7 +107,7 @@ class TailView:
         empty = tag("p", "Waiting for the next message. The newest will stand on top.", class_="empty")
         return panel(
             state,
-            message_rows(tail.records) if tail.records else empty,
+            message_rows(tail.newest()) if tail.records else empty,
             tag("div", said, class_="foot"),
             side=buttons,
         )
