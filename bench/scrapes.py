@@ -112,7 +112,7 @@ def waits(server: Ottla, *, scrapes: int) -> list[float]:
     url = f"http://127.0.0.1:{server.http_port}/metrics"
     command = ["curl", "--silent", *([url] * scrapes)]
     scraping = subprocess.Popen(command, stdout=subprocess.DEVNULL) if scrapes else None
-    took_ms = []
+    took_ms: list[float] = []
     with WireClient(server.port) as client:
         while len(took_ms) < PINGS if scraping is None else scraping.poll() is None:
             started = perf_counter()
