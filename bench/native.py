@@ -16,6 +16,9 @@ HERE = Path(__file__).parent
 BUILD = HERE / "build"
 _SHARED = (HERE / "native" / "measure.h", HERE / "native" / "rdkafka_abi.h")
 
+_TOLD = 300
+"""How much of a command line is told when it failed: the leaders of ten thousand partitions are a long list."""
+
 Measured = dict[str, Any]
 
 
@@ -45,7 +48,7 @@ def _run(name: str, options: dict[str, object]) -> Measured:
         arguments += [f"--{option.replace('_', '-')}", str(value)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise DriverError(f"{' '.join(arguments)}\n{done.stderr.strip()}")
+        raise DriverError(f"{' '.join(arguments)[:_TOLD]}\n{done.stderr.strip()}")
     measured: Measured = json.loads(done.stdout)
     return measured
 

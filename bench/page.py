@@ -12,7 +12,7 @@ from bench.native import Measured
 from bench.pictures import draw
 from bench.plots import LABELS, Summary, cpu_per_mb, systems_in
 from bench.report import line, short
-from bench.verdicts import MISSED, REACHED, UNKNOWN, Verdict, verdicts
+from bench.verdicts import MISSED, REACHED, UNKNOWN, Verdict, comparisons, verdicts
 
 _HEAD = """\
 # Results of the benchmarks
@@ -62,7 +62,7 @@ def page(measured: results.Results, directory: Path) -> str:
     """The text; the pictures are drawn into the directory."""
     items = {item.name: _usable(results.summary(measured[item.name])) for item in ITEMS if item.name in measured}
     judged = verdicts(items)
-    parts = [_HEAD, _machines(measured), _in_short(judged)]
+    parts = [_HEAD, _machines(measured), _in_short(judged, comparisons(items))]
     for item in ITEMS:
         if item.name in items:
             parts.append(_section(item.name, measured[item.name], items, directory))
@@ -103,10 +103,12 @@ def results_machine(of: Mapping[str, Any]) -> str:
     )
 
 
-def _in_short(judged: Sequence[Verdict]) -> str:
+def _in_short(judged: Sequence[Verdict], compared: Sequence[Verdict]) -> str:
     counts = {outcome: sum(one.outcome == outcome for one in judged) for outcome in (REACHED, MISSED, UNKNOWN)}
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-    return f"## In short\n\nOf {len(judged)} goals: {told}. They are [at the end](#goals).\n"
+    rows = [f"- {one.goal}: {one.measured}. {one.outcome.capitalize()}." for one in compared if one.outcome != UNKNOWN]
+    head = f"Of {len(judged)} goals: {told}. All of them are [at the end](#goals); those that compare:"
+    return "\n".join(["## In short", "", head, "", *rows, ""])
 
 
 # An item

@@ -1,6 +1,7 @@
 """The servers under test, each a process of its own that can be paused while another one is measured."""
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ from bench.wire import wait_until_ready
 _READY_WITHIN_S = 300.0
 """A broker that reads ten gigabytes again after a crash takes its time."""
 _STOPPED_WITHIN_S = 60.0
+_PORTS = (20_000, 32_000)
 
 
 class Server(ABC):
@@ -72,9 +74,21 @@ class Server(ABC):
         """With the data that is there."""
         began = time.monotonic()
         self.processes = [self._launch(number) for number in range(self.brokers)]
-        ready = [wait_until_ready(port, within_s=_READY_WITHIN_S, brokers=self.brokers) for port in self.ports]
+        ready = [self._ready_at(number) for number in range(self.brokers)]
         self.start_s = max(ready) - began
         self.start_cpu_s = self.cpu_s()
+
+    def _ready_at(self, number: int) -> float:
+        """When this broker answered: it, and nobody else on its port, which it may have failed to get."""
+        process = self.processes[number]
+
+        def is_alive() -> bool:
+            return process.poll() is None
+
+        ready = wait_until_ready(self.ports[number], within_s=_READY_WITHIN_S, brokers=self.brokers, is_alive=is_alive)
+        if not is_alive():
+            raise ConnectionRefusedError(f"{self.name} ended while it started")
+        return ready
 
     def prepare(self) -> None:  # noqa: B027 - most servers have nothing to do here
         """What has to be done before the clock of the start runs."""
@@ -233,13 +247,20 @@ def make_server(name: str, directory: Path, *, may_be_paused: bool = True) -> Se
 
 
 def _free_port() -> int:
-    """A port that was free a moment ago, and the one after it: Kafka's controller or Ottla's HTTP API takes that."""
+    """A port that is free now, and so is the one after it: Kafka's controller or Ottla's HTTP API takes that.
+
+    Not one that the system hands out itself: a JVM takes seconds to start, and somebody else would have it by then.
+    """
+    while True:
+        port = random.randrange(*_PORTS, 2)
+        if _is_free(port) and _is_free(port + 1):
+            return port
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = int(one.getsockname()[1])
-    with socket.socket() as two:
         try:
-            two.bind(("127.0.0.1", port + 1))
+            one.bind(("127.0.0.1", port))
         except OSError:
-            return _free_port()
-    return port
+            return False
+    return True

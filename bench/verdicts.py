@@ -87,7 +87,12 @@ def grows(goal: str, summary: Summary, few: str, many: str, at_most: float) -> V
 
 def verdicts(items: Mapping[str, Summary]) -> list[Verdict]:
     """All of them, the comparisons first."""
-    return [*_compared(items), *_flat(items), *[verdict for summary in items.values() for verdict in bounds(summary)]]
+    return [*comparisons(items), *(verdict for summary in items.values() for verdict in bounds(summary))]
+
+
+def comparisons(items: Mapping[str, Summary]) -> list[Verdict]:
+    """Ottla beside Kafka, and much beside little."""
+    return [*_compared(items), *_flat(items)]
 
 
 def _compared(items: Mapping[str, Summary]) -> list[Verdict]:

@@ -8,7 +8,7 @@ versions and retries on its own timers, and those would be what is measured. Wri
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 _PRODUCE, _METADATA, _CREATE_TOPICS, _DELETE_TOPICS = 0, 3, 19, 20
@@ -106,18 +106,18 @@ class WireClient:
         _raise_errors(self._call(_DELETE_TOPICS, 1, body), 4, with_message=False)
 
 
-def wait_until_ready(port: int, *, within_s: float, brokers: int = 1) -> float:
+def wait_until_ready(port: int, *, within_s: float, brokers: int, is_alive: Callable[[], bool]) -> float:
     """The time of the first Metadata answer that names so many brokers, tried again every millisecond."""
     deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and is_alive():
         try:
             with WireClient(port, timeout_s=within_s) as client:
-                while client.broker_count() < brokers:
+                while client.broker_count() < brokers and time.monotonic() < deadline:
                     time.sleep(0.001)
                 return time.monotonic()
         except OSError:
             time.sleep(0.001)
-    raise TimeoutError(f"no answer on port {port} within {within_s:g} s")
+    raise TimeoutError(f"no answer on port {port} within {within_s:g} s" if is_alive() else "the server ended")
 
 
 def wait_for_leaders(port: int, topic: str, *, within_s: float = 30) -> list[int]:
