@@ -63,6 +63,22 @@ def test_what_was_acknowledged_is_on_all_nodes_and_survives_the_leader() -> None
     with_cluster(scenario)
 
 
+def test_changes_of_leaders_and_of_replicas_in_sync_are_counted_where_they_are_led() -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t")
+        dead = cluster.partition("t").leader
+        await cluster.kill(dead)
+        await cluster.until(lambda: cluster.partition("t").leader not in (dead, -1))
+        counts = cluster.leader("t").node.partitions
+        await cluster.until(lambda: (counts.leader_changes, counts.isr_shrinks) == (1, 1))
+        assert counts.isr_expands == 0
+
+        await cluster.start_node(dead)
+        await cluster.until(lambda: counts.isr_expands == 1)
+
+    with_cluster(scenario)
+
+
 def test_under_the_minimum_in_sync_acks_all_is_refused() -> None:
     async def scenario(cluster: ClusterRig) -> None:
         await cluster.create("t", min_insync_replicas="3")

@@ -21,8 +21,6 @@ from ottla.observability.metrics import NO_LABELS, Histogram, Sample, Text, labe
 if TYPE_CHECKING:
     from ottla.http.api import Api
     from ottla.http.edge import Edge
-    from ottla.metadata.image import MetadataImage
-    from ottla.metadata.state import Changes
     from ottla.runtime.node import Node
 
 TIMED = {"ProduceRequest": "ottla_produce_seconds", "FetchRequest": "ottla_fetch_seconds"}
@@ -33,12 +31,10 @@ class NodeMetrics:
         self._node = node
         self._delay = LoopDelay()
         self._attached: tuple[Api, Edge] | None = None
-        self._isr_changes = IsrChanges(node.image, node.config.node_id)
 
     def attach(self, api: Api, edge: Edge) -> None:
         self._attached = (api, edge)
         self._delay.start(asyncio.get_running_loop())
-        self._node.controller.listen(lambda changes: self._isr_changes.look(changes, self._node.image))
 
     async def collect(self) -> list[str]:
         text, turns = Text(), Turns()
@@ -143,16 +139,14 @@ class NodeMetrics:
         text.gauge("ottla_brokers", "Brokers of the cluster.", len(node.image.brokers))
         fenced = sum(broker.fenced for broker in node.image.brokers.values())
         text.gauge("ottla_brokers_fenced", "Of those, the ones that the controller does not hear of.", fenced)
+        partitions = node.partitions
         text.counters(
             "ottla_isr_changes_total",
             "Replicas that came in sync, or no longer are, of partitions led here.",
-            [
-                (labelled(change="expand"), self._isr_changes.expands),
-                (labelled(change="shrink"), self._isr_changes.shrinks),
-            ],
+            [(labelled(change="expand"), partitions.isr_expands), (labelled(change="shrink"), partitions.isr_shrinks)],
         )
         text.counter(
-            "ottla_leader_changes_total", "Leaders that changed, of all partitions.", self._isr_changes.leaders
+            "ottla_leader_changes_total", "Leaders that changed, of all partitions.", partitions.leader_changes
         )
 
     def _gossip(self, text: Text) -> None:
@@ -173,27 +167,6 @@ class NodeMetrics:
         text.counter("ottla_gossip_packets_received_total", "Packets of gossip received.", counters.packets_received)
         refused = counters.garbage + counters.foreign + counters.misaddressed
         text.counter("ottla_gossip_packets_refused_total", "Packets that were damaged or not meant for it.", refused)
-
-
-class IsrChanges:
-    """Counts what the metadata tells, from when the API was loaded."""
-
-    def __init__(self, image: MetadataImage, node_id: int) -> None:
-        self._before = image
-        self._node_id = node_id
-        self.expands = self.shrinks = self.leaders = 0
-
-    def look(self, changes: Changes, image: MetadataImage) -> None:
-        before, self._before = self._before, image
-        for topic in changes.topics_changed.values():
-            for index, now in topic.partitions.items():
-                then = before.partition(topic.name, index)
-                if then is None or then is now:
-                    continue
-                self.leaders += then.leader != now.leader
-                if now.leader == self._node_id:
-                    self.expands += len(set(now.isr) - set(then.isr))
-                    self.shrinks += len(set(then.isr) - set(now.isr))
 
 
 def _by_api(counts: Mapping[str, float]) -> list[Sample]:

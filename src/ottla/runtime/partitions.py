@@ -81,6 +81,10 @@ class Partitions:
         """Of partitions that are between two roles."""
         self._changing: set[TopicPartition] = set()
         self._listeners: list[tuple[OnLed, OnLost]] = []
+        self.isr_expands = self.isr_shrinks = 0
+        """Replicas that came in sync, or no longer are, of partitions led here."""
+        self.leader_changes = 0
+        """Of all partitions that this node knows."""
         self.has_readers_of_followed = False
         """Whether anybody has ever read from a partition that is followed here."""
         self.on_first_reader: Callable[[], None] = _no_matter
@@ -239,7 +243,15 @@ class Partitions:
         for index, image in topic.partitions.items():
             old = known.get(index)
             if old is not image:
+                if old is not None:
+                    self._count(old, image)
                 self._changed(topic, index, old, image)
+
+    def _count(self, old: PartitionImage, image: PartitionImage) -> None:
+        self.leader_changes += old.leader != image.leader
+        if image.leader == self._node_id:
+            self.isr_expands += len(set(image.isr).difference(old.isr))
+            self.isr_shrinks += len(set(old.isr).difference(image.isr))
 
     def _changed(self, topic: TopicImage, index: int, old: PartitionImage | None, image: PartitionImage) -> None:
         at = TopicPartition(topic.name, index)
