@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.errors import CorruptBatchError, DiskFailedError, OttlaError
 from ottla.storage.compaction_plan import task_of
@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 log_lines = logging.getLogger(__name__)
 
 
+class Compactor(Protocol):
+    """Who does the work."""
+
+    def compact(self, task: Task) -> Done:
+        """In the executor. CorruptBatchError if a batch is damaged, StorageError if it could not be done."""
+
+    def cancel(self) -> None:
+        """In the loop: what is under way ends soon, and nothing follows."""
+
+
 class Cleaning:
     """`start` and `stop`; in between it looks after the logs by itself."""
 
@@ -45,12 +55,9 @@ class Cleaning:
         executor: Executor,
         high_watermark: Callable[[Log], int],
         held_back: Callable[[], None],
-        compact: Callable[[Task], Done],
-        cancel: Callable[[], None],
+        compactor: Compactor,
     ) -> None:
-        """`held_back` is called when there may be work for the upkeep first. `compact` is called in the executor;
-        `cancel`, in the loop, makes one that is under way end soon.
-        """
+        """`held_back` is called when there may be work for the upkeep first."""
         self._logs = logs
         self._config = config
         self._clock = clock
@@ -59,8 +66,7 @@ class Cleaning:
         self._executor = executor
         self._high_watermark = high_watermark
         self._held_back = held_back
-        self._compact = compact
-        self._cancel = cancel
+        self._compactor = compactor
         self._damaged: set[TopicPartition] = set()
         """Logs in which a batch can't be read: they are left as they are until the next start."""
         self._is_stopped = False
@@ -73,7 +79,7 @@ class Cleaning:
 
     async def stop(self) -> None:
         self._is_stopped = True
-        self._cancel()
+        self._compactor.cancel()
         await self._idle.wait()
 
     def _look(self) -> None:
@@ -106,7 +112,7 @@ class Cleaning:
         done: Done | None = None
         error: Exception | None = None
         try:
-            done = self._compact(task)
+            done = self._compactor.compact(task)
         except Exception as problem:
             error = problem
         self._loop.call_soon_threadsafe(self._compacted, plan, task, done, error)

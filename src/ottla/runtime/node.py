@@ -16,24 +16,22 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 
-from ottla.config import BrokerConfig, Durability, LogConfig
+from ottla.config import BrokerConfig, Durability
 from ottla.errors import ConfigError, PortTakenError, StorageError
 from ottla.handlers import all as _handlers  # noqa: F401  # registers every handler
 from ottla.handlers.registry import apis
 from ottla.membership import Address
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.controller import Controller
 from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.metadata.state import Changes
-from ottla.metadata.topic_configs import topic_log_config
 from ottla.observability.metrics import Refusals
 from ottla.ports import Clock, Disk, Random
-from ottla.raft.voters import Voter, VoterSet
 from ottla.runtime.broker_client import BrokerClient
 from ottla.runtime.cleaning import Cleaning
+from ottla.runtime.cleaning_here import CleaningHere
 from ottla.runtime.cleaning_process import CleaningProcess
 from ottla.runtime.clock import SystemClock, SystemRandom
 from ottla.runtime.cluster_door import ClusterDoor
@@ -45,24 +43,20 @@ from ottla.runtime.dispatch import Router
 from ottla.runtime.fetcher import Fetcher
 from ottla.runtime.forming import identity_alone
 from ottla.runtime.groups import GroupCoordinators
-from ottla.runtime.hints import Hints
 from ottla.runtime.identity import Identity
 from ottla.runtime.lifecycle import Introduction, Lifecycle
-from ottla.runtime.load import LoadMeter
-from ottla.runtime.load_figures import LoadFigures
 from ottla.runtime.local import LocalDoor
 from ottla.runtime.log_dirs import NodeLogDirs
 from ottla.runtime.marker_sending import MarkerSender
 from ottla.runtime.marker_writing import MarkerWriter
 from ottla.runtime.metadata import Metadata
+from ottla.runtime.new_metadata import new_metadata
 from ottla.runtime.new_topics import NewTopics
+from ottla.runtime.others import Others
+from ottla.runtime.own_logs import OwnLogs
 from ottla.runtime.producer_ids import ProducerIds
-from ottla.runtime.quorum import Quorum
 from ottla.runtime.quorum_admin import QuorumAdmin
 from ottla.runtime.quorum_snapshots import SnapshotTaker
-from ottla.runtime.quorum_store import QuorumStore
-from ottla.runtime.quorum_transfer import SnapshotTransfer
-from ottla.runtime.quorum_voters import VoterKeeper
 from ottla.runtime.quotas import NodeQuotas
 from ottla.runtime.replication import Replication
 from ottla.runtime.server import Server
@@ -71,11 +65,7 @@ from ottla.runtime.transactions import TransactionCoordinators
 from ottla.runtime.upkeep import Upkeep
 from ottla.runtime.workers import Workers
 from ottla.services import AUTOMATIC, FORWARDED, Deferred
-from ottla.storage.compaction_task import Done, Task
-from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
-from ottla.storage.recovery import RecoveryReport
-from ottla.types import TopicId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +108,7 @@ class Node:
         self._cluster_port_if_free = cluster_port_if_free
         self.door: ClusterDoor | None = None
         """To other nodes; none where there is no cluster port."""
-        self._transfer: SnapshotTransfer | None = None
-        self._voters: VoterKeeper | None = None
+        self._others: Others | None = None
         self._timers = Timers(loop)
         self._commit_threads = workers(COMMIT_THREADS, "ottla-commit")
         self._upkeep_threads = workers(UPKEEP_THREADS, "ottla-upkeep")
@@ -230,20 +219,36 @@ class Node:
             executor=self._commit_threads,
             inline_us_max=self._inline_us_max(),
         )
-        self._metadata = self._new_metadata(disk, metadata_log)
+        self._metadata = new_metadata(
+            config=self.config,
+            identity=self._identity,
+            disk=disk,
+            logs=self._logs,
+            metadata_log=metadata_log,
+            committer=self.committer,
+            clock=self.clock,
+            timers=self._timers,
+            loop=self._loop,
+            random=self._random,
+        )
         self._metadata.load()
-        self._report(self._logs.recover(self._find_partition))
+        self._own_logs = OwnLogs(self.config, self._metadata, self._logs)
+        self._own_logs.recover()
+        if self.door is None:
+            self._own_logs.tell_strays()
         self._wire()
         if self.door is not None:
-            await self._meet_others(self.door, disk)
+            self._others = self._new_others(self.door)
+            kafka = Address(self.config.advertised_host, self.config.advertised_port or self.port)
+            await self._others.meet(self._identity, kafka)
         self._metadata.quorum.start()
 
     async def _join(self) -> None:
         """Come into service."""
         try:
             await self.lifecycle.start()
-            if self.door is not None:
-                self._drop_strays()
+            if self.door is not None and self._own_logs.drop_strays():
+                self.committer.commit_soon()
             self.groups.start()
             self.transactions.start()
             self._upkeep.start()
@@ -252,116 +257,28 @@ class Node:
             await self._end_work()
             raise
 
-    def _new_metadata(self, disk: Disk, metadata_log: Log) -> Metadata:
-        own = Voter(self.config.node_id, self._identity.directory_id)
-        quorum = Quorum(
-            node_id=own.node_id,
-            directory_id=own.directory_id,
-            store=QuorumStore(disk, self._logs, metadata_log, founders=self._founders(), own=own),
-            committer=self.committer,
-            clock=self.clock,
-            timers=self._timers,
-            loop=self._loop,
-            random=self._random,
-            tick_ms=self.config.quorum.tick_ms,
-        )
-        return Metadata(
-            quorum=quorum,
-            disk=disk,
-            new_controller=lambda image, end_offset: Controller(
-                self.config, self._random, image=image, end_offset=end_offset
-            ),
-            clock=self.clock,
-            timers=self._timers,
-        )
-
-    def _founders(self) -> VoterSet | None:
-        """None where others have founded the cluster: then this node begins as an observer."""
-        if not self._identity.is_founder:
-            return None
-        return VoterSet(tuple(Voter(*founder) for founder in self._identity.voters))
-
     def _client_address_of(self, node_id: int) -> tuple[str, int] | None:
         found = client_address(self._metadata.image, node_id)
         return self.door.kafka_address_of(node_id) if found is None and self.door is not None else found
 
-    async def _meet_others(self, door: ClusterDoor, disk: Disk) -> None:
-        gossip = await door.start_gossip(
-            self._identity,
-            disk,
-            kafka=Address(self.config.advertised_host, self.config.advertised_port or self.port),
-            image=lambda: self._metadata.image,
-            load=LoadMeter(
-                node_id=self.config.node_id,
-                traffic=self._server.traffic,
-                image=lambda: self._metadata.image,
-                clock=self.clock,
-            ),
-        )
-        Hints(self._metadata, gossip, self._timers)
-        LoadFigures(
+    def _new_others(self, door: ClusterDoor) -> Others:
+        return Others(
+            config=self.config,
+            door=door,
+            disk=self._disk,
             metadata=self._metadata,
-            gossip=gossip,
             client=self.broker_client,
-            config=self.config.cluster,
+            server=self._server,
             clock=self.clock,
-            timers=self._timers,
-        )
-        quorum = self._metadata.quorum
-        gossip.on_change(lambda _event: quorum.set_contacts(gossip.live()))
-        quorum.transport = door.peers
-        self._transfer = SnapshotTransfer(
-            disk=disk,
-            peers=door.peers,
-            quorum=quorum,
             timers=self._timers,
             loop=self._loop,
             executor=self._upkeep_threads,
         )
-        self._voters = VoterKeeper(
-            metadata=self._metadata,
-            timers=self._timers,
-            voters_max=self.config.cluster.voters_max,
-            replace_after_ms=self.config.quorum.voter_replace_ms,
-            directory_of=door.peers.directory_of,
-        )
-        await door.peers.serve()
 
     def _inline_us_max(self) -> int:
         """Where nothing waits for the disk, a thread would only cost its switches."""
         journal = self.config.journal
         return sys.maxsize if journal.durability is Durability.OS else journal.inline_sync_p90_us_max
-
-    def _find_partition(self, topic_id: TopicId, index: int) -> tuple[TopicPartition, LogConfig] | None:
-        found = self._metadata.find_partition(topic_id, index)
-        return None if found is None else (found, self._log_config(found.topic))
-
-    def _known_partitions(self) -> Iterator[tuple[TopicPartition, TopicId, LogConfig]]:
-        for topic in self.image.topics.values():
-            config = self._log_config(topic.name)
-            for index, partition in topic.partitions.items():
-                if self.config.node_id in partition.replicas:
-                    yield TopicPartition(topic.name, index), topic.topic_id, config
-
-    def _report(self, report: RecoveryReport) -> None:
-        for sentence in report.sentences():
-            log.warning("recovery: %s", sentence)
-        if self.door is None:
-            for directory in self._logs.strays(
-                lambda known: self.image.partition(known.topic, known.partition) is not None
-            ):
-                log.warning("the directory %s belongs to no partition of this node", directory)
-
-    def _drop_strays(self) -> None:
-        """Of partitions that were deleted or moved away while this node was not there: now it knows of that."""
-        for partition in self._logs.drop_strays(self._has_replica):
-            log.info("%s is deleted: no replica of it is here any more", partition)
-            self.committer.commit_soon()
-
-    def _has_replica(self, partition: TopicPartition, topic_id: TopicId) -> bool:
-        topic = self.image.topics_by_id.get(topic_id)
-        known = None if topic is None else topic.partitions.get(partition.partition)
-        return known is not None and self.config.node_id in known.replicas
 
     def _wire(self) -> None:
         self.broker_client = BrokerClient(
@@ -399,7 +316,7 @@ class Node:
             disk=self._disk,
             logs=self._logs,
             image=lambda: self._metadata.image,
-            log_config=self._log_config,
+            log_config=self._own_logs.config_of,
             committer=self.committer,
             client=self.broker_client,
             channel=self.controller_channel,
@@ -447,7 +364,7 @@ class Node:
             timers=self._timers,
             loop=self._loop,
             executor=self._upkeep_threads,
-            known=self._known_partitions,
+            known=self._own_logs.known,
             high_watermark=self.partitions.high_watermark,
             changed=self.committer.commit_soon,
         )
@@ -485,7 +402,7 @@ class Node:
 
     def _new_cleaning(self) -> Cleaning:
         """On a real disk compaction is done by another process; one that was given, only this process has."""
-        process = CleaningProcess(self.config.data_dir) if self._given_disk is None else None
+        compactor = CleaningProcess(self.config.data_dir) if self._given_disk is None else CleaningHere(self._disk)
         return Cleaning(
             logs=self._logs,
             config=self.config.cleaner,
@@ -495,14 +412,8 @@ class Node:
             executor=self._cleaner_threads,
             high_watermark=self.partitions.high_watermark,
             held_back=self._upkeep.look,
-            compact=process.compact if process else self._compact_here,
-            cancel=process.cancel if process else _nothing,
+            compactor=compactor,
         )
-
-    def _compact_here(self, task: Task) -> Done:
-        from ottla.storage.compaction import compact  # only simulated nodes need it
-
-        return compact(self._disk, task, _at_once)
 
     def _new_transactions(self) -> TransactionCoordinators:
         writer = MarkerWriter(
@@ -549,9 +460,6 @@ class Node:
         self.lifecycle.image_changed()
         if self.door is not None:
             self.door.image_changed()
-
-    def _log_config(self, topic: str) -> LogConfig:
-        return topic_log_config(self.config, self._metadata.image, topic)
 
     # Stopping
 
@@ -600,10 +508,8 @@ class Node:
         await self._cleaning.stop()
         await self._upkeep.stop()
         await self._snapshots.stop()
-        if self._transfer is not None:
-            self._transfer.close()
-        if self._voters is not None:
-            self._voters.close()
+        if self._others is not None:
+            self._others.close()
         self._metadata.quorum.stop()
         self._metadata.close()
         if self.door is not None:
@@ -619,8 +525,4 @@ class Node:
 
 
 def _nothing() -> None:
-    """Nobody stops the node, or a compaction."""
-
-
-def _at_once(_size_bytes: int) -> None:
-    """No limit on what compaction reads and writes."""
+    """Nobody stops the node."""
