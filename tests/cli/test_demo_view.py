@@ -32,14 +32,14 @@ def busy() -> State:
 def drawn(state: State, width: int) -> str:
     console = Console(width=width, height=60)
     with console.capture() as captured:
-        console.print(page(state, SETTINGS, {"console": "http://127.0.0.1:8080/console"}))
+        console.print(page(state, SETTINGS, {"console": "http://127.0.0.1:8080/console"}, 24))
     return captured.get()
 
 
 def test_a_page_has_rates_lag_batches_windows_and_links() -> None:
     text = drawn(busy(), 110)
 
-    for told in ("2,400", "200", "1.7 s", "340 records", "812", "4.2 s", "17:00:10 - 17:00:20", "client-3", "12.50"):
+    for told in ("2,400", "200", "1.7 s", "(340)", "812", "4.2 s", "17:00:10 - 17:00:20", "client-3", "12.50"):
         assert told in text
     assert "http://127.0.0.1:8080/console" in text
     assert "http://127.0.0.1:4040" in text
@@ -47,6 +47,15 @@ def test_a_page_has_rates_lag_batches_windows_and_links() -> None:
 
 def test_a_page_can_be_drawn_before_anything_is_known() -> None:
     assert "starting" in drawn(State(), 40)
+
+
+def test_a_page_fits_a_small_terminal_however_many_windows_have_closed() -> None:
+    state = busy()
+    state.windows.extend([WINDOW] * 50)
+    lines = drawn(state, 80).rstrip().splitlines()
+
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_line_says_the_same_in_short() -> None:

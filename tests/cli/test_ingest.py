@@ -34,7 +34,8 @@ def test_what_it_says_it_sent_is_in_the_topic_and_in_the_truth(ottla: Ottla, boo
     assert told["sent"] == len(values) == 2_001
     assert (told["good"], told["duplicate"], told["heartbeat"]) == (len(known.good), known.duplicates, 1)
     assert told["dead"] == known.dead.total()
-    assert len(values) - len(set(values)) == known.duplicates
+    there = [value for value in values if value is not None]
+    assert len(there) - len(set(there)) == known.duplicates
     ids = Counter(json.loads(value or b"").get("event_id") for value in values if value and value.endswith(b"}"))
     assert {event.event_id for event in known.good} <= set(ids)
 

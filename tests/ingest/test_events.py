@@ -22,7 +22,7 @@ def made(count: int, **settings: Any) -> list[Event]:
 
 
 def age_ms(event: Event) -> int:
-    moment = datetime.fromisoformat(json.loads(event.value)["event_time"])
+    moment = datetime.fromisoformat(json.loads(event.value or b"")["event_time"])
     return event.timestamp_ms - round(moment.timestamp() * 1_000)
 
 
@@ -45,8 +45,9 @@ def test_shares_are_as_asked_for() -> None:
     assert (fates[Fate.DEAD] - reasons[TOO_LATE]) / originals == pytest.approx(0.03, rel=0.15)
     assert len(late) / originals == pytest.approx(0.1, rel=0.15)
     assert set(reasons) == {
-        "", TOO_LATE, "not JSON", "no event_id", "no client_id", "event_time is not a time", "unknown kind",
-        "value is not a number", "amount is not a number",
+        "", TOO_LATE, "not JSON", "no value", "no event_id", "no client_id", "no event_time", "no order_id",
+        "event_time is not a time", "from the future", "unknown kind", "unknown status", "value is not a number",
+        "amount is not a number",
     }  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def test_no_event_is_near_the_border_of_being_too_late() -> None:
 
 
 def test_a_duplicate_is_byte_for_byte_an_event_that_was_sent() -> None:
-    seen: set[bytes] = set()
+    seen: set[bytes | None] = set()
     for event in made(10_000, duplicate=0.2):
         if event.fate is Fate.DUPLICATE:
             assert event.value in seen

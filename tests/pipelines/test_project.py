@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +62,15 @@ def test_every_topic_has_the_prefix() -> None:
     assert SETTINGS.topics == [
         "shop.raw", "shop.raw.dlq", "shop.clean", "shop.tumbling", "shop.sliding", "shop.sessions", "shop.orders",
     ]  # fmt: skip
+
+
+def test_the_python_for_workers_leaves_out_what_spark_has_zipped(tmp_path: Path) -> None:
+    python = Project.at(tmp_path / "a b", SETTINGS).python()
+    path = f"/spark/python/lib/pyspark.zip:/mine one:/spark/python/lib/py4j-0.10.9.9-src.zip:{tmp_path}/x.zip"
+
+    done = subprocess.run(
+        [python, "-c", "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.executable)", "one two"],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert done.stdout == f"/mine one:{tmp_path}/x.zip ['one two'] {sys.executable}\n"

@@ -20,6 +20,8 @@ __all__ = ["View", "new_view"]
 
 LINE_EVERY_S: Final = 5.0
 REFRESHES_PER_S: Final = 4
+WINDOWS_MIN: Final = 3
+LINES_AROUND_WINDOWS: Final = 18
 FLOWS: Final = ("clean", "set_aside", "tumbling", "sliding", "sessions", "orders", "tell_results")
 
 
@@ -74,7 +76,7 @@ class TerminalView:
         self._live = Live(console=self._console, refresh_per_second=REFRESHES_PER_S, transient=True)
 
     def show(self, state: State) -> None:
-        self._live.update(page(state, self._settings, self._links))
+        self._live.update(page(state, self._settings, self._links, self._console.height))
 
     def say(self, text: str) -> None:
         self._console.print(text, highlight=False)
@@ -97,23 +99,26 @@ def line(state: State, settings: PipelineSettings) -> str:
     )
 
 
-def page(state: State, settings: PipelineSettings, links: dict[str, str]) -> RenderableType:
+def page(state: State, settings: PipelineSettings, links: dict[str, str], height: int) -> RenderableType:
     from rich.console import Group
+    from rich.table import Table
     from rich.text import Text
 
     head = Text.assemble(
         ("Ottla", "bold"), f"  {state.elapsed_s:,.0f} s  ", (state.phase, "bold cyan"),
-        f"   lag {_seconds(state.lag_s)} ({_number(state.lag_records)} records)",
-        f"   run {state.runs}: {_seconds(None if state.run_ms is None else state.run_ms / 1_000)}",
-        f"   watermark {(state.watermark or '-')[11:19] or '-'}",
+        f"  lag {_seconds(state.lag_s)} ({_number(state.lag_records)})",
+        f"  run {state.runs}: {_seconds(None if state.run_ms is None else state.run_ms / 1_000)}",
+        f"  watermark {(state.watermark or '-')[11:19] or '-'}",
     )  # fmt: skip
     shown = {**links, **({"Spark": state.spark_ui} if state.spark_ui else {})}
     foot = Text("   ".join(f"{name}: {link}" for name, link in shown.items()), style="dim")
-    return Group(head, _topics(state, settings), _flows(state), _windows(state), foot)
+    both = Table.grid(padding=(0, 1))
+    both.add_row(_topics(state, settings), _flows(state))
+    return Group(head, both, _windows(state, max(WINDOWS_MIN, height - LINES_AROUND_WINDOWS)), foot)
 
 
 def _topics(state: State, settings: PipelineSettings) -> RenderableType:
-    table = _table("topic", "records", "per second")
+    table = _table("topic", "records", "per s")
     for topic in (settings.raw, settings.dead_letters, *map(settings.topic, RESULTS)):
         table.add_row(topic, f"{state.counts.get(topic, 0):,}", f"{state.rates.get(topic, 0):,.0f}")
     return table
@@ -128,9 +133,9 @@ def _flows(state: State) -> RenderableType:
     return table
 
 
-def _windows(state: State) -> RenderableType:
+def _windows(state: State, most: int) -> RenderableType:
     table = _table("window that closed", "client", "events", "orders", "amount")
-    for window in reversed(state.windows):
+    for window in list(reversed(state.windows))[:most]:
         span = f"{window['window_start'][11:19]} - {window['window_end'][11:19]}"
         amount = f"{float(window['amount']):,.2f}"
         table.add_row(span, window["client_id"], f"{window['events']:,}", f"{window['orders']:,}", amount)
@@ -142,9 +147,9 @@ def _table(first: str, *others: str) -> Table:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, min_width=22)
+    table.add_column(first, min_width=13, no_wrap=True)
     for name in others:
-        table.add_column(name, justify="right", min_width=10)
+        table.add_column(name, justify="right", min_width=6)
     return table
 
 

@@ -21,7 +21,7 @@ from ottla.pipelines.settings import PipelineSettings
 __all__ = ["Batch", "State", "Watch"]
 
 RATE_OVER_S: Final = 5.0
-WINDOWS_SHOWN: Final = 8
+WINDOWS_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ class Event:
     """One record to be sent, and what should become of it."""
 
     key: bytes
-    value: bytes
+    value: bytes | None
     timestamp_ms: int
     """When it is sent."""
     fate: Fate
@@ -102,14 +102,6 @@ class Generator:
         self._made = 0
         self._due: list[_Due] = []
         self._orders = 0
-        self._breaks: tuple[Callable[[dict[str, Any]], tuple[bytes, str]], ...] = (
-            _cut_off,
-            _without("event_id"),
-            _without("client_id"),
-            _with("event_time", "yesterday", "event_time is not a time"),
-            _with("kind", "riddle", "unknown kind"),
-            self._with_wrong_number,
-        )
 
     def __iter__(self) -> Iterator[Event]:
         while True:
@@ -155,7 +147,7 @@ class Generator:
         settings, random_ = self._settings, self._random
         draw = random_.random()
         if draw < settings.malformed:
-            value, reason = random_.choice(self._breaks)(_timed(fields, now_ms))
+            value, reason = random_.choice(BREAKS[fields["kind"]])(_timed(fields, now_ms))
             return Event(key=_key(fields), value=value, timestamp_ms=now_ms, fate=Fate.DEAD, reason=reason)
         draw -= settings.malformed
         if draw < settings.too_late:
@@ -174,12 +166,6 @@ class Generator:
 
     def _later(self, at_ms: int, make: Callable[[int], Event]) -> None:
         heapq.heappush(self._due, _Due(at_ms, self._made * 4 + len(self._due), make))
-
-    def _with_wrong_number(self, fields: dict[str, Any]) -> tuple[bytes, str]:
-        name = {"metric": "value", "order": "amount"}.get(fields["kind"])
-        if name is None:
-            return _cut_off(fields)
-        return _json({**fields, name: "many"}), f"{name} is not a number"
 
 
 def heartbeat(now_ms: int, client_id: str = HEARTBEAT) -> Event:
@@ -205,14 +191,44 @@ def _json(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
+Break = Callable[[dict[str, Any]], tuple[bytes | None, str]]
+"""Breaks the fields of an event; what is sent, and why it is refused."""
+
+
+def _nothing(fields: dict[str, Any]) -> tuple[None, str]:
+    return None, "no value"
+
+
 def _cut_off(fields: dict[str, Any]) -> tuple[bytes, str]:
     whole = _json(fields)
     return whole[: len(whole) * 2 // 3], "not JSON"
 
 
-def _without(name: str) -> Callable[[dict[str, Any]], tuple[bytes, str]]:
+def _without(name: str) -> Break:
     return lambda fields: (_json({key: value for key, value in fields.items() if key != name}), f"no {name}")
 
 
-def _with(name: str, value: object, reason: str) -> Callable[[dict[str, Any]], tuple[bytes, str]]:
+def _with(name: str, value: object, reason: str) -> Break:
     return lambda fields: (_json({**fields, name: value}), reason)
+
+
+_ANY: Final = (
+    _nothing,
+    _cut_off,
+    _without("event_id"),
+    _without("client_id"),
+    _without("event_time"),
+    _with("event_time", "yesterday", "event_time is not a time"),
+    _with("event_time", "2999-12-31T23:59:59Z", "from the future"),
+    _with("kind", "riddle", "unknown kind"),
+)
+BREAKS: Final[dict[str, tuple[Break, ...]]] = {
+    "client": _ANY,
+    "metric": (*_ANY, _with("value", "many", "value is not a number")),
+    "order": (
+        *_ANY,
+        _without("order_id"),
+        _with("status", "lost", "unknown status"),
+        _with("amount", {"eur": 5}, "amount is not a number"),
+    ),
+}

@@ -119,7 +119,9 @@ class HttpTransport:
         if not self._waiting:
             return
         events, self._waiting = self._waiting, []
-        body = json.dumps([{"key": event.key.decode(), "value": event.value.decode()} for event in events])
+        body = json.dumps(
+            [{"key": event.key.decode(), "value": event.value and event.value.decode()} for event in events]
+        )
         for tries_left in reversed(range(HTTP_TRIES)):
             status, answer = self._ask(self._path, body)
             if 0 < status < 300:

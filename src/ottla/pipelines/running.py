@@ -81,7 +81,7 @@ class Runner:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         port = _free_port()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", str(self._project.python()))
         os.environ.setdefault(TOKEN, uuid.uuid4().hex)  # only who knows it may use the server
         builder = SparkSession.builder.appName("ottla-ingestion").config("spark.api.mode", "classic")
         for name, value in {**self._conf, "spark.connect.grpc.binding.port": str(port)}.items():
