@@ -17,7 +17,7 @@ from pyspark_ottla.blobs import Blobs
 from pyspark_ottla.kernels import encode_records, partitions_of_keys
 from pyspark_ottla.offsets import Partition
 
-__all__ = ["EncodedBatch", "Encoder", "RowsError"]
+__all__ = ["EncodedBatch", "Encoder", "RowsError", "gathered"]
 
 RUN_ROWS: Final = 1_024
 """Rows without a key that go to one partition before the next has its turn."""
@@ -30,6 +30,22 @@ Array = np.ndarray[Any, Any]
 
 class RowsError(ValueError):
     """Rows that can't be written; the message says why."""
+
+
+def gathered(batches: Iterator[pa.RecordBatch], size_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least `size_bytes`, but for the last."""
+    several: list[pa.RecordBatch] = []
+    for batch in batches:
+        several.append(batch)
+        if sum(held.nbytes for held in several) >= size_bytes:
+            yield _joined(several)
+            several = []
+    if several:
+        yield _joined(several)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 class EncodedBatch:

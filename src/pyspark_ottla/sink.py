@@ -20,7 +20,7 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, LongType, Null
 
 from ottla.errors import ErrorCode
 from ottla.protocol.compression import Compression
-from pyspark_ottla.encoding import Encoder
+from pyspark_ottla.encoding import Encoder, gathered
 from pyspark_ottla.markers import Marked, Markers
 from pyspark_ottla.options import Options, OptionsError
 from pyspark_ottla.producing import Identity, Sender, plain_identity
@@ -32,6 +32,8 @@ from pyspark_ottla.workers import connected
 __all__ = ["BatchWriter", "SinkOptions", "StreamWriter"]
 
 DEFAULT_BATCH_BYTES: Final = 512 * 1024
+GATHERED_BYTES: Final = 4 * 1024 * 1024
+"""Of rows that are encoded at once: the 10,000 that Spark hands over are few for the partitions of a topic."""
 DEFAULT_TIMEOUT_MS: Final = 120_000
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 600_000
 EXACTLY_ONCE: Final = "exactly-once"
@@ -149,7 +151,7 @@ class _Writes:
         encoder = Encoder(self._options.topic, partition_count, self._options.batch_bytes)
         sender = Sender(cluster, identity, transactional_id=transactional_id, compression=self._options.compression)
         count = 0
-        for batch in rows:
+        for batch in gathered(rows, GATHERED_BYTES):
             sender.send(encoder.encode(batch))
             count += batch.num_rows
         sender.flush()

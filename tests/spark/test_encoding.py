@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ottla.http.partitioner import murmur2
 from ottla.protocol.records import Record, frame_batch, read_records
 from pyspark_ottla.decoding import HEADERS_TYPE
-from pyspark_ottla.encoding import EncodedBatch, Encoder, RowsError
+from pyspark_ottla.encoding import EncodedBatch, Encoder, RowsError, gathered
 
 PARTITIONS = 5
 
@@ -106,3 +106,18 @@ def test_rows_that_do_not_say_where_they_go_are_an_error() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"x"], "partition": [7]})
     with pytest.raises(RowsError, match="partition 7"):
         list(Encoder("t", lambda _: 2, 1000).encode(batch))
+
+
+@given(counts=st.lists(st.integers(0, 50), max_size=10), size_bytes=st.integers(1, 2_000))
+@settings(max_examples=30, deadline=None)
+def test_rows_are_gathered_in_their_order(counts: list[int], size_bytes: int) -> None:
+    batches = [
+        pa.record_batch({"value": pa.array([b"%d" % row for row in range(count)], pa.binary())}) for count in counts
+    ]
+
+    found = list(gathered(iter(batches), size_bytes))
+
+    assert [row for batch in found for row in batch.to_pylist()] == [
+        row for batch in batches for row in batch.to_pylist()
+    ]
+    assert all(batch.nbytes >= size_bytes for batch in found[:-1])
