@@ -61,5 +61,5 @@ def test_an_estimate_is_told_and_nothing_runs(tmp_path: Path, capsys: pytest.Cap
     assert campaign.main(["queue", "flame", "--form", "short", "--estimate", "--out", str(tmp_path / "out")]) == 0
 
     told = capsys.readouterr().err
-    assert [line.split()[0] for line in told.splitlines()] == ["queue", "flame", "together"]
+    assert [line.split()[0] for line in told.splitlines()] == ["flame", "queue", "together"]
     assert not (tmp_path / "out").exists()
