@@ -222,7 +222,7 @@ class Fetch:
             self.size_bytes += size_bytes
             self._left_bytes -= size_bytes
             partition.read_bytes += size_bytes
-            if 0 < size_bytes < asked_bytes:
+            if RECORDS_AT <= size_bytes < asked_bytes:
                 self._fetcher.delivered(records)
         return PartitionData(
             partition_index=wanted.index,
