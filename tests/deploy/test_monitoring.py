@@ -32,6 +32,13 @@ def panels() -> list[tuple[str, str]]:
     return asked
 
 
+def documented() -> list[tuple[str, str]]:
+    """The queries that docs/METRICS.md names, over as long as the test has."""
+    page = (REPOSITORY / "docs" / "METRICS.md").read_text()
+    named = [code for code in re.findall(r"`([^`]+)`", page) if "ottla_" in code and "(" in code]
+    return [("docs/METRICS.md", re.sub(r"\[\dm\]", "[10s]", code)) for code in named]
+
+
 def alerts() -> list[tuple[str, str, str]]:
     """Name, expression and playbook."""
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
@@ -60,8 +67,9 @@ def prometheus(pods: Pods, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assert load.wait(60) == 0
 
 
-def test_every_query_of_every_panel_returns_data(prometheus: Prometheus) -> None:
-    empty = {filled_in(query): panel for panel, query in panels()}
+def test_every_query_of_every_panel_and_of_the_page_returns_data(prometheus: Prometheus) -> None:
+    assert len(documented()) > 3
+    empty = {filled_in(query): panel for panel, query in (*panels(), *documented())}
     assert len(empty) > 60
     for _ in range(DATA_WITHIN_S):
         empty = {query: panel for query, panel in empty.items() if not prometheus.query(query)}
