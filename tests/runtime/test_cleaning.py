@@ -6,17 +6,20 @@ from typing import Any
 
 import pytest
 
-from ottla.config import CleanerConfig, GroupConfig, JournalConfig, StorageConfig
+from ottla.config import CleanerConfig, GroupConfig, JournalConfig, StorageConfig, TransactionConfig
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.records import Record, build_batch
 from ottla.storage.checkpoints import read_kafka_offsets
 from ottla.storage.clean_offsets import CLEAN_OFFSETS
 from ottla.storage.log import Log
 from ottla.storage.verify import verify_log_directory
 from ottla.testing.disk import CrashingDisk
+from ottla.transactions.transaction import Producer
 from ottla.types import TopicPartition
 from tests.node_rig import NodeRig, with_node, with_node_that_dies
+from tests.transactions.client import Client, committed
 
 from .test_node import commit_offset, committed_offset
 
@@ -137,6 +140,34 @@ def test_committed_offsets_are_compacted_and_are_still_the_last_ones() -> None:
     groups = GroupConfig(offsets_topic_num_partitions=1, offsets_topic_segment_bytes=2_000)
     disk = with_node(before, groups=groups, **SETTINGS)
     with_node(after, disk=disk, groups=groups)
+
+
+def test_the_state_of_transactions_is_compacted_and_is_still_the_last_one() -> None:
+    last: list[Producer] = []
+
+    async def before(rig: NodeRig) -> None:
+        assert (await rig.create("t")).error_code == ErrorCode.NONE
+        client = Client(rig)
+        await client.init()
+        for _ in range(40):
+            await client.write("t", b"v")
+            assert (await client.end(commits=True)).error_code == ErrorCode.NONE
+        log = log_of(rig, "__transaction_state")
+        await until(lambda: log.clean_offset > 50 and log.size_bytes < 5_000)
+        await client.write("t", b"open")
+        last.append(client.producer)
+
+    async def after(rig: NodeRig) -> None:
+        client = Client(rig)
+        client.producer = last[0]
+        find = FindCoordinatorRequest(key_type=1, coordinator_keys=[client.transactional_id])
+        assert (await rig.ask(find)).coordinators[0].error_code == ErrorCode.NONE
+        assert (await client.end(commits=True)).error_code == ErrorCode.NONE
+        assert (await committed(rig, "t"))[-1] == b"open"
+
+    transactions = TransactionConfig(transaction_state_log_num_partitions=1, transaction_state_log_segment_bytes=2_000)
+    disk = with_node(before, transactions=transactions, **SETTINGS)
+    with_node(after, disk=disk, transactions=transactions)
 
 
 def test_a_topic_that_is_deleted_and_made_again_is_not_taken_for_a_compacted_one() -> None:

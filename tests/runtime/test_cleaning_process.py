@@ -147,6 +147,39 @@ def test_it_does_not_outlive_a_broker_that_is_killed(log: Log, tmp_path: Path) -
     wait_for(lambda: not is_running(child))
 
 
+MEASURED = """
+import resource, sys
+from ottla.runtime.cleaning_process import CleaningProcess
+from ottla.storage.compaction_task import Task
+done = CleaningProcess(sys.argv[1]).compact(Task.from_json(sys.stdin.read()))
+print(done.keys, done.map_is_full, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+"""
+
+
+def test_its_memory_is_bounded_by_the_setting_however_many_keys_there_are(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path))
+    config = LogConfig(cleanup_policy=COMPACTED)
+    log = Log.open(disk, DIRECTORY, PARTITION, TOPIC_ID, config, clean=True, now_ms=NOW_MS)
+    for first in range(0, 200_000, 2_000):
+        append(log, keyed(*((b"key-%012d" % number, b"v") for number in range(first, first + 2_000))))
+    log.roll(NOW_MS)
+
+    def measured(map_bytes: int) -> tuple[int, bool, int]:
+        task = task_of(plan_of(log), CleanerConfig(dedupe_buffer_bytes=map_bytes), now_ms=NOW_MS)
+        command = [sys.executable, "-c", MEASURED, str(tmp_path)]
+        said = subprocess.run(command, input=task.to_json(), capture_output=True, text=True, check=True).stdout.split()
+        return int(said[0]), said[1] == "True", int(said[2])
+
+    few_keys, is_full, few_bytes = measured(2 << 20)
+    all_keys, _, all_bytes = measured(64 << 20)
+    disk.close()
+
+    assert is_full
+    assert few_keys < 10_000 < all_keys == 200_000
+    assert all_bytes - few_bytes < 62 << 20
+    assert few_bytes < all_bytes - (10 << 20)  # so that the setting is what makes the difference
+
+
 def children_of(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -36,7 +36,10 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from ottla.protocol.records import Record, build_batch
 from ottla.protocol.schema import Request
+from ottla.runtime.marker_sending import MarkerSender
+from ottla.transactions.markers import Marker
 from ottla.transactions.transaction import Producer
+from ottla.types import TopicPartition
 from tests.cluster_rig import ClusterRig, with_cluster
 from tests.node_rig import NodeRig
 from tests.transactions.client import committed, fetch_committed
@@ -217,6 +220,99 @@ def test_a_coordinator_that_dies_after_its_decision_leaves_the_markers_to_the_ne
         assert await settled(cluster, 6) == [[b"a", b"b"]] * 6
 
     with_cluster(scenario, **SETTINGS)
+
+
+def only_some_markers(sender: MarkerSender) -> None:
+    """It gets half of them written, and waits for ever."""
+    send = sender.send
+
+    def send_half(transactional_id: str, marker: Marker, partitions: set[TopicPartition], **how: Any) -> None:
+        half = set(sorted(partitions)[: len(partitions) // 2])
+        send(transactional_id, marker, half, **{**how, "on_done": lambda: None})
+
+    sender.send = send_half  # type: ignore[method-assign]
+
+
+def all_markers_and_no_end(sender: MarkerSender) -> None:
+    """It gets them written, and does not say that the transaction is complete."""
+    send = sender.send
+
+    def send_silently(*what: Any, **how: Any) -> None:
+        send(*what, **{**how, "on_done": lambda: None})
+
+    sender.send = send_silently  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("step", ["started", "written", "offsets", only_some_markers, all_markers_and_no_end])
+def test_a_coordinator_may_die_at_any_step(step: str | Callable[[MarkerSender], None]) -> None:
+    async def scenario(cluster: ClusterRig) -> None:
+        await cluster.create("t", 6)
+        await find_group(cluster, "g")
+        client = Client(cluster)
+        await client.init()
+        dead = client.coordinator_id()
+
+        async def die_at(now: str) -> None:
+            if step == now:
+                await cluster.kill(dead)
+                await cluster.until(lambda: client.coordinator_id() not in (dead, -1))
+
+        await die_at("started")
+        await client.send(b"a", range(3))
+        await die_at("written")
+        await client.send(b"a", range(3, 6))
+        assert await commit_offset(cluster, client, "g", 7) == 0
+        await die_at("offsets")
+        if callable(step):
+            step(cluster.nodes[dead].node.transactions._sender)
+        assert await client.end(commits=True) == 0
+        if callable(step):
+            led = [rig.node.partitions.get("t", index) for index in range(6) for rig in [cluster.leader("t", index)]]
+            wanted = 6 if step is all_markers_and_no_end else 2  # the offsets' marker is the third
+            await cluster.until(lambda: sum(partition.last_stable_offset == 2 for partition in led) >= wanted)
+            await cluster.kill(dead)
+            await cluster.until(lambda: client.coordinator_id() not in (dead, -1))
+        assert await settled(cluster, 6) == [[b"a"]] * 6
+        await client.send(b"b", range(6))
+        assert await client.end(commits=False) == 0
+        assert await settled(cluster, 6) == [[b"a"]] * 6
+        assert await stable_offset(cluster, "g") == 7
+
+    with_cluster(scenario, **SETTINGS)
+
+
+async def find_group(cluster: ClusterRig, group_id: str) -> None:
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
+    await again(lambda: cluster.any_node.ask(find), lambda answer: answer.coordinators[0].error_code)
+
+
+async def commit_offset(cluster: ClusterRig, client: Client, group_id: str, offset: int) -> int:
+    at = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    request = TxnOffsetCommitRequest(
+        transactional_id=client.transactional_id,
+        group_id=group_id,
+        producer_id=client.producer.producer_id,
+        producer_epoch=client.producer.epoch,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[at])],
+    )
+    return first_code(await group_call(cluster, group_id, request, first_code))
+
+
+async def stable_offset(cluster: ClusterRig, group_id: str) -> int:
+    """Once no transaction can change it."""
+    wanted = OffsetFetchRequestGroup(
+        group_id=group_id, topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    )
+    request = OffsetFetchRequest(groups=[wanted], require_stable=True)
+
+    def code_of(answer: Any) -> int:
+        group = answer.groups[0]
+        code = group.error_code or group.topics[0].partitions[0].error_code
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code == ErrorCode.UNSTABLE_OFFSET_COMMIT else code
+
+    answer = await group_call(cluster, group_id, request, code_of, version=8)
+    offset: int = answer.groups[0].topics[0].partitions[0].committed_offset
+    return offset
 
 
 def test_a_leader_that_dies_with_a_transaction_open_is_no_obstacle() -> None:
