@@ -58,7 +58,7 @@ def log_of(
     return b"".join(parts), at
 
 
-@settings(max_examples=300)
+@settings(max_examples=150, deadline=None)
 @given(batches, st.integers(0, 30), st.integers(1, 40), st.sampled_from(Encoding), st.integers(0, 60))
 def test_many_at_a_time_are_the_same_as_one_at_a_time(
     made: list[tuple[list[Record], Compression, TimestampType, int]],

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.http.heads import CONSUME, GENERAL, PRODUCE, STREAM, Fields, Heads
+from ottla.errors import DiskFailedError
+from ottla.http.heads import CONSUME, GENERAL, HEALTH, METRICS, PRODUCE, STREAM, Fields, Heads
 from tests.http_api.rig import HttpNode
 
 TOPIC, OTHER = "w-hot", "w-gen"
@@ -93,6 +94,21 @@ def test_messages_are_read_alike(two: HttpNode, query: str) -> None:
         assert _told(hot) == _told(general)
 
 
+def test_probes_are_answered_alike(two: HttpNode) -> None:
+    assert _told(two.client.get("/health")) == _told(two.client.get("/%68ealth"))
+    hot, general = two.client.get("/metrics"), two.client.get("/%6Detrics")
+    assert hot.headers["content-type"] == general.headers["content-type"]
+    names = [{line.split(" ")[2] for line in each.text.splitlines() if line[:1] == "#"} for each in (hot, general)]
+    assert names[0] == names[1]
+    two.in_node(lambda inner: setattr(inner.committer, "failed", DiskFailedError("gone")))
+    try:
+        hot, general = two.client.get("/health"), two.client.get("/%68ealth")
+    finally:
+        two.in_node(lambda inner: setattr(inner.committer, "failed", None))
+    assert (hot.status_code, hot.content) == (general.status_code, general.content)
+    assert hot.status_code == 503
+
+
 def test_an_unknown_topic_is_told_alike(two: HttpNode) -> None:
     hot = two.client.post("/topics/w-none/produce", json={"value": 1})
     general = two.client.post("/topics/%77-none/produce", json={"value": 1})
@@ -107,6 +123,10 @@ def test_an_unknown_topic_is_told_alike(two: HttpNode) -> None:
         ("POST /topics/a/produce?encoding=base64 HTTP/1.1", PRODUCE),
         ("GET /topics/a/partitions/0/consume?offset=5 HTTP/1.1", CONSUME),
         ("GET /topics/a/stream?offset=earliest HTTP/1.1", STREAM),
+        ("GET /health HTTP/1.1", HEALTH),
+        ("GET /metrics HTTP/1.1", METRICS),
+        ("HEAD /health HTTP/1.1", GENERAL),
+        ("GET /health?x HTTP/1.1", GENERAL),
         ("POST /topics/a/produce HTTP/1.0", GENERAL),
         ("POST /topics/a%20b/produce HTTP/1.1", GENERAL),
         ("POST /topics//produce HTTP/1.1", GENERAL),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -26,10 +27,10 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def build(api: Api, version: str) -> FastAPI:
+def build(api: Api) -> FastAPI:
     app = FastAPI(
         title="Ottla",
-        version=version,
+        version=version("ottla"),
         description=DESCRIPTION,
         docs_url=None,
         redoc_url=None,

@@ -2,7 +2,8 @@
 
 Writing one message takes the node some 20 µs; a task, an ASGI conversation and a framework would take four times as
 much again. So a produce request is read, handled and answered from the loop's callbacks: the answer leaves in the turn
-in which the commit ends, as it does on a Kafka connection. Consuming costs by the message, and has a task.
+in which the commit ends, as it does on a Kafka connection. Consuming costs by the message, and has a task. So have
+health and metrics, which are served here since a node that is only probed and scraped need not load the framework.
 
     IDLE ─ HEAD ─ BODY ─ SERVING ─ IDLE     a request to a hot route
     IDLE ─ HEAD ─ GENERAL ─ IDLE            any other: its bytes go to the framework's server until it has answered
@@ -22,9 +23,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from ottla.errors import BrokerError, ErrorCode
-from ottla.http.edge import encode, extra_headers, unexpected
-from ottla.http.errors import TIMED_OUT, TOO_LARGE, TOO_MANY, HttpError, of_broker
-from ottla.http.heads import CONSUME, PRODUCE, STREAM, Fields, Line
+from ottla.http.edge import JSON, encode, extra_headers, unexpected
+from ottla.http.errors import TIMED_OUT, TOO_LARGE, TOO_MANY, UNAVAILABLE, HttpError, of_broker
+from ottla.http.heads import CONSUME, HEALTH, PRODUCE, STREAM, Fields, Line
 from ottla.http.produce import Attempt
 from ottla.services import Deferred
 
@@ -48,11 +49,10 @@ WAITING_BYTES_MAX = 64 * 1024
 JOIN_BYTES_MAX = 32 * 1024
 HEAD_TOO_LARGE = 431
 LINGER_S = 2.0
+METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 _STARTS = {
-    status.value: (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\ncontent-length: ".encode()
-    )
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: ".encode()
     for status in HTTPStatus
     if status >= HTTPStatus.OK
 }
@@ -278,8 +278,8 @@ class Connection(asyncio.Protocol):
         try:
             if refused is not None:
                 raise refused
-            if line.kind == CONSUME:
-                self._start(self._consume(line))
+            if line.kind != PRODUCE:
+                self._start(self._consume(line) if line.kind == CONSUME else self._probe(line))
                 return
             begun = self._server.api.begin_produce(line.topic, body, fields.content_type, line.query)
             if isinstance(begun, Attempt):
@@ -320,6 +320,20 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             self._fail(error)
 
+    async def _probe(self, line: Line) -> None:
+        api = self._server.api
+        try:
+            async with asyncio.timeout(self._server.patience_s):
+                if line.kind == HEALTH:
+                    found = await api.health()
+                    self._answer(200 if found["ready"] else UNAVAILABLE, encode(found))
+                else:
+                    self._answer(200, (await api.metrics()).encode(), content_type=METRICS_TYPE)
+        except TimeoutError:
+            self._fail(HttpError(UNAVAILABLE, "timed_out", "The cluster did not answer in time."))
+        except Exception as error:
+            self._fail(error)
+
     # Answering.
 
     def _fail(self, error: Exception) -> None:
@@ -331,13 +345,13 @@ class Connection(asyncio.Protocol):
             told = unexpected()
         self._answer(told.status, encode(told.body()), extra_headers(told))
 
-    def _answer(self, status: int, body: bytes, headers: bytes = b"") -> None:
+    def _answer(self, status: int, body: bytes, headers: bytes = b"", content_type: bytes = JSON) -> None:
         """To the request that is being served."""
         if self._state != SERVING:
             return
         self._task = None
         self._server.edge.requests -= 1
-        self._write(status, body, headers)
+        self._write(status, body, headers, content_type)
         if not self._keeps_alive:
             self._enter(CLOSING)
             self._transport.close()
@@ -347,11 +361,11 @@ class Connection(asyncio.Protocol):
         if self._buffer:
             self._server.loop.call_soon(self._next)
 
-    def _write(self, status: int, body: bytes, headers: bytes) -> None:
+    def _write(self, status: int, body: bytes, headers: bytes, content_type: bytes = JSON) -> None:
         self._server.edge.count(status)
         if not self._keeps_alive:
             headers += b"connection: close\r\n"
-        head = b"%s%d\r\n%s\r\n" % (_STARTS[status], len(body), headers)
+        head = b"%s%s\r\ncontent-length: %d\r\n%s\r\n" % (_STARTS[status], content_type, len(body), headers)
         if len(body) <= JOIN_BYTES_MAX:
             self._transport.write(head + body)
         else:

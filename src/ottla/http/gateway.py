@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib.metadata import version as installed_version
 from typing import Any
 
 import uvloop
@@ -204,7 +203,7 @@ class Gateway:
         ways = GatewayWays(self._client, self._bootstrap)
         surroundings = GatewaySurroundings(ways)
         api = Api(ways, self._config, SystemClock(), surroundings)
-        server = HttpServer(api, version=installed_version("ottla"), front=self._front)
+        server = HttpServer(api, self._front)
         surroundings.attach(api, server.edge)
         return server
 

@@ -1,9 +1,9 @@
 """Heads of requests: whom they are for, and what must be known before the body has come.
 
 A client that keeps its connection sends the same head again and again, so a head that was read once is looked up from
-then on. Only the two hot routes are told apart here, and only where they are spelled plainly; every other head is for
-the framework. Header fields are checked by httptools, which the framework's server uses too: what one of the two takes
-for the end of a request is the end for the other.
+then on. Only the hot routes are told apart here, and those that machines ask again and again; and only where they are
+spelled plainly. Every other head is for the framework. Header fields are checked by httptools, which the framework's
+server uses too: what one of the two takes for the end of a request is the end for the other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ STREAM: Final = 1
 """For the framework too, but it may last."""
 PRODUCE: Final = 2
 CONSUME: Final = 3
+HEALTH: Final = 4
+METRICS: Final = 5
 
 KNOWN_MAX = 512
 KNOWN_BYTES_MAX = 1024
@@ -42,6 +44,9 @@ class Line(NamedTuple):
     topic: str = ""
     partition: str = ""
     query: Mapping[str, str] = _NO_QUERY
+
+
+_PROBES = {b"GET /health HTTP/1.1": Line(HEALTH), b"GET /metrics HTTP/1.1": Line(METRICS)}
 
 
 class Fields(NamedTuple):
@@ -86,6 +91,8 @@ def _keep(known: dict[bytes, Line] | dict[bytes, Fields], text: bytes, found: Li
 
 
 def _read_line(text: bytes) -> Line:
+    if text in _PROBES:
+        return _PROBES[text]
     hot = _HOT.fullmatch(text)
     if hot is None:
         return Line(STREAM if _STREAM.match(text) else GENERAL)

@@ -42,7 +42,7 @@ class Front(Protocol):
 
 
 class HttpServer:
-    def __init__(self, api: Api, *, version: str, front: Front | None = None) -> None:
+    def __init__(self, api: Api, front: Front | None = None) -> None:
         self.api = api
         self.config = config = api.config
         self.edge = Edge(config, produce=api.produce, consume=api.consume)
@@ -50,7 +50,6 @@ class HttpServer:
         self.loop = asyncio.get_running_loop()
         self.patience_s = config.request_timeout_ms / 1000
         self.idle_s = config.idle_ms_max / 1000
-        self._version = version
         self._front = front
         self.has_hot_routes = front is None or not front.takes_all
         self.connections: set[Connection] = set()
@@ -114,7 +113,7 @@ class HttpServer:
     def _import(self) -> ModuleType:
         """In a thread: it takes half a second of CPU."""
         general, app = importlib.import_module("ottla.http.general"), importlib.import_module("ottla.http.app")
-        self.edge.app = app.build(self.api, self._version)
+        self.edge.app = app.build(self.api)
         if gc.get_freeze_count():  # what lives as long as the process is not looked at, here as elsewhere
             gc.collect()
             gc.freeze()

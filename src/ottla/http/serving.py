@@ -49,14 +49,12 @@ def _bind_to_any(listener: HttpListener, address: str | None, ports: Iterable[in
 
 
 def _build(node: Node) -> HttpServer:
-    from importlib.metadata import version
-
     from ottla.http.api import Api
     from ottla.http.of_node import NodeSurroundings
     from ottla.http.server import HttpServer
     from ottla.http.ways import NodeWays
 
     surroundings = NodeSurroundings(node)
-    server = HttpServer(Api(NodeWays(node), node.config.http, node.clock, surroundings), version=version("ottla"))
+    server = HttpServer(Api(NodeWays(node), node.config.http, node.clock, surroundings))
     surroundings.attach(server.api, server.edge)
     return server
