@@ -22,6 +22,7 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from ottla.protocol.records import BASE_TIMESTAMP_AT, RECORDS_AT
 from ottla.replication.fetch_sessions import FetchPlan, FetchSessions, Wanted
 from ottla.replication.partition import Partition
 from ottla.replication.preferred import NO_PREFERENCE, preferred_replica
@@ -43,7 +44,6 @@ Found: TypeAlias = "tuple[Wanted, Readable | None, PartitionData]"
 """What is wanted of a partition, the partition if there is one, and what the answer will say of it."""
 
 READ_COMMITTED = 1
-BASE_TIMESTAMP_AT = 27
 _unpack_time = struct.Struct(">q").unpack_from
 FROM_FOLLOWERS_FROM = 11
 BY_TOPIC_ID_FROM = 13
