@@ -78,12 +78,13 @@ QUICK = Scale(
 class Application:
     """A Spark driver process that does one thing at a time."""
 
-    def __init__(self, server: Server, *, log: Path) -> None:
+    def __init__(self, server: Server, *, settings: dict[str, str], log: Path) -> None:
         ours = server.name.startswith("ottla")
         side = {
             "format": "ottla" if ours else "kafka",
             "bootstrap": server.bootstrap,
             "jars": [] if ours else [str(jar) for jar in spark_connector.jars()],
+            "settings": settings,
             "partitions": PARTITIONS,
         }
         with open(log, "ab") as errors:
@@ -130,6 +131,8 @@ class Application:
 class Side:
     server: Server
     application: Application
+    settings: dict[str, str]
+    """Of Spark."""
     log: Path
     written: int = field(default=0)
 
@@ -194,7 +197,7 @@ def _in_steps(found: dict[str, Any]) -> dict[str, Any]:
 def _first(side: Side, scale: Scale) -> dict[str, Any]:
     """With a Spark of its own, which is not there before."""
     began = time.monotonic()
-    application = Application(side.server, log=side.log)
+    application = Application(side.server, settings=side.settings, log=side.log)
     try:
         application.wait_until_ready()
         found = application.ask("first", topic="rows-100b")
@@ -237,7 +240,7 @@ def _columns(side: Side, workload: str) -> Iterator[tuple[str, Measure]]:
 
 
 @contextlib.contextmanager
-def _running(systems: Sequence[str], scale: Scale) -> Iterator[list[Side]]:
+def _running(systems: Sequence[str], settings: dict[str, str], scale: Scale) -> Iterator[list[Side]]:
     with contextlib.ExitStack() as opened:
         sides = []
         for system in systems:
@@ -249,10 +252,10 @@ def _running(systems: Sequence[str], scale: Scale) -> Iterator[list[Side]]:
                 _create(server, topic.name)
                 fill(server.bootstrap, topic)
             log = DATA / f"spark-{system}.log"
-            application = Application(server, log=log)
+            application = Application(server, settings=settings, log=log)
             opened.callback(application.stop)
             application.wait_until_ready()
-            sides.append(Side(server, application, log))
+            sides.append(Side(server, application, settings, log))
         yield sides
 
 
@@ -264,10 +267,17 @@ def _warm_up(side: Side, workloads: Sequence[str], scale: Scale) -> None:
             WORKLOADS[workload](side, scale)
 
 
-def run(systems: Sequence[str], workloads: Sequence[str], scale: Scale, done: Callable[[Run], None]) -> list[Run]:
+def run(
+    systems: Sequence[str],
+    workloads: Sequence[str],
+    scale: Scale,
+    *,
+    settings: dict[str, str],
+    done: Callable[[Run], None],
+) -> list[Run]:
     DATA.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
-    with _running(systems, scale) as sides:
+    with _running(systems, settings, scale) as sides:
         for side in sides:
             _warm_up(side, workloads, scale)
         for repetition in range(scale.repetitions):
@@ -298,6 +308,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="once, with less data")
     parser.add_argument("--systems", default="ottla,kafka", help="ottla, ottla-os, kafka, kafka-durable")
     parser.add_argument("--repeat", type=int, help="interleaved repetitions")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark, for both"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     arguments = parser.parse_args(argv)
     if not set(arguments.names) <= set(WORKLOADS):
@@ -306,7 +319,13 @@ def main(argv: Sequence[str]) -> int:
     if arguments.repeat:
         scale = replace(scale, repetitions=arguments.repeat)
     try:
-        runs = run(_available(arguments.systems.split(",")), arguments.names or list(WORKLOADS), scale, _tell)
+        runs = run(
+            _available(arguments.systems.split(",")),
+            arguments.names or list(WORKLOADS),
+            scale,
+            settings=dict(setting.split("=", 1) for setting in arguments.conf),
+            done=_tell,
+        )
     finally:
         shutil.rmtree(DATA, ignore_errors=True)
     print(table(runs))

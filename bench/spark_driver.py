@@ -37,6 +37,8 @@ class Side:
     format: str
     bootstrap: str
     jars: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    """Of Spark, beside those below."""
     partitions: int = 6
 
 
@@ -166,10 +168,12 @@ def _feeding(side: Side, topic: str) -> Any:
 def settings_of(side: Side) -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": str(CORES),
         "spark.network.timeout": "1h",
         "spark.jars": ",".join(side.jars),
+        **side.settings,
     }
 
 
