@@ -46,6 +46,7 @@ _COMPARED = {
     "growth": ("broker_cpu_us",),
 }
 _PAIRS = (("ottla", "kafka-durable"), ("ottla-os", "kafka"), ("ottla", "kafka"))
+_WITHOUT_KAFKA = {"queue", "flame"}
 _LIMIT = "†"
 _ONE_CORE, _ALL_CORES = 0.95, 0.9
 
@@ -90,8 +91,12 @@ def _with_cost(figures: Measured) -> Measured:
 def _machines(measured: results.Results) -> str:
     seen = {results_machine(item["machine"]) for item in measured.values()}
     versions = sorted({str(item["kafka_version"]) for item in measured.values() if item["kafka_version"]})
-    kafka = f"Apache Kafka {', '.join(versions)}." if versions else "Apache Kafka was not there: Ottla alone."
-    return "\n".join(["## The machine", "", *(f"- {one}" for one in sorted(seen)), "", kafka, ""])
+    lines = ["## The machine", "", *(f"- {one}" for one in sorted(seen)), ""]
+    if versions:
+        lines += [f"Apache Kafka {', '.join(versions)}.", ""]
+    elif not set(measured) <= _WITHOUT_KAFKA:
+        lines += ["Apache Kafka was not there: Ottla alone.", ""]
+    return "\n".join(lines)
 
 
 def results_machine(of: Mapping[str, Any]) -> str:
@@ -107,7 +112,7 @@ def _in_short(judged: Sequence[Verdict], compared: Sequence[Verdict]) -> str:
     counts = {outcome: sum(one.outcome == outcome for one in judged) for outcome in (REACHED, MISSED, UNKNOWN)}
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
     rows = [f"- {one.goal}: {one.measured}. {one.outcome.capitalize()}." for one in compared if one.outcome != UNKNOWN]
-    head = f"Of {len(judged)} goals: {told}. All of them are [at the end](#goals); those that compare:"
+    head = f"Of {len(judged)} goals: {told}. They are [at the end](#goals)" + ("; those that compare:" if rows else ".")
     return "\n".join(["## In short", "", head, "", *rows, ""])
 
 

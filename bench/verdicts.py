@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bench.goals import AT_LEAST, goals_of
 from bench.items import title_of
 from bench.native import Measured
+from bench.report import short
 
 Summary = Mapping[str, Mapping[str, Measured]]
 """workload → system → figure → median."""
@@ -16,7 +17,30 @@ Summary = Mapping[str, Mapping[str, Measured]]
 REACHED, MISSED, UNKNOWN = "reached", "missed", "not measured"
 HEADLINE = ("produce_50conn", "produce_100conn", "produce_200conn", "batches_100b", "batches_1kb")
 _OURS = ("ottla", "ottla-os", "ottla-3", "ottla-queue")
-_TIMES = ("p50_ms", "p99_ms", "gap_led_s", "gap_others_s")
+_TIMES = {
+    "p50_ms": "p50 end to end and of requests",
+    "p99_ms": "p99 end to end and of requests",
+    "gap_led_s": "the gap of what a lost node led",
+    "gap_others_s": "the gap of the rest",
+}
+_TOLD = {
+    "rate": ("rate", "/s"),
+    "mb_per_s": ("rate", " MB/s"),
+    "p50_ms": ("p50", " ms"),
+    "p99_ms": ("p99", " ms"),
+    "broker_cpu_us": ("CPU", " µs"),
+    "broker_rss_mb": ("memory", " MB"),
+    "idle_rss_mb": ("memory when idle", " MB"),
+    "idle_cpu_percent": ("CPU when idle", " %"),
+    "start_s": ("start", " s"),
+    "restart_s": ("back after a stop", " s"),
+    "recovery_s": ("back after kill -9", " s"),
+    "one_topic_ms": ("one topic", " ms"),
+    "thousand_topics_s": ("1,000 topics", " s"),
+    "gap_led_s": ("gap of what it led", " s"),
+    "gap_others_s": ("gap of the rest", " s"),
+}
+"""How a figure is called on the page, and its unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +63,13 @@ def bounds(summary: Summary) -> list[Verdict]:
 
 def _bound(system: str, workload: str, figure: str, goal: float, figures: Measured) -> Verdict:
     is_floor = figure in AT_LEAST
-    told = f"{system}: {title_of(workload)}: {figure} {'≥' if is_floor else '≤'} {goal:,g}"
+    name, unit = _TOLD.get(figure, (figure, ""))
+    told = f"{system}: {title_of(workload)}: {name} {'≥' if is_floor else '≤'} {goal:,g}{unit}"
     if figure not in figures:
         return Verdict(goal=told, measured=str(figures.get("error", "")), outcome=UNKNOWN)
     value = float(figures[figure])
     is_reached = value >= goal if is_floor else value <= goal
-    return Verdict(goal=told, measured=f"{value:,.4g}", outcome=REACHED if is_reached else MISSED)
+    return Verdict(goal=told, measured=f"{short(value)}{unit}", outcome=REACHED if is_reached else MISSED)
 
 
 def _pair(first: Measured, second: Measured, figure: str) -> tuple[float, float] | None:
@@ -110,10 +135,8 @@ def _compared(items: Mapping[str, Summary]) -> list[Verdict]:
             "Three nodes, durable, ahead in rate", _rated(of["cluster"]), "ottla-3", "kafka-durable-3", figure="rate"
         ),
         *(
-            ahead(
-                f"Three nodes, durable, ahead in {figure}", of["cluster"], "ottla-3", "kafka-durable-3", figure=figure
-            )
-            for figure in _TIMES
+            ahead(f"Three nodes, durable, ahead in {told}", of["cluster"], "ottla-3", "kafka-durable-3", figure=figure)
+            for figure, told in _TIMES.items()
         ),
         ahead(
             "Page cache, less CPU per message than Kafka in every row",

@@ -122,7 +122,7 @@ def test_missed_goals_come_first(tmp_path: Path) -> None:
 
     text = page({"requests": item("requests", runs)}, tmp_path)
 
-    assert text.index("broker_cpu_us ≤ 20 | 30 | **missed**") < text.index("rate ≥ 50,000 | 6e+04 | reached")
+    assert text.index("CPU ≤ 20 µs | 30 µs | **missed**") < text.index("rate ≥ 50,000/s | 60,000/s | reached")
 
 
 def test_the_page_is_written_beside_its_results(tmp_path: Path) -> None:
