@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from ottla.client.errors import UnreachableError
 from ottla.ingest.truth import Truth
 from ottla.pipelines.expected import Expected, Order, Window
 from ottla.pipelines.project import Project
@@ -20,7 +22,9 @@ from ottla.pipelines.tables import read_table
 
 __all__ = ["Finding", "Record", "check", "check_sent", "read_topic"]
 
-READ_S: Final = 10.0
+ASK_S: Final = 10.0
+POLL_S: Final = 0.2
+SILENCE_S_MAX: Final = 60.0
 ERROR_HEADER: Final = "ottla.dlq.error"
 Row = dict[str, Any]
 
@@ -147,11 +151,17 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Record]:
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=READ_S).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=ASK_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
         open_partitions = set(partitions)
+        heard_s = time.monotonic()
         while open_partitions:
-            for message in consumer.consume(1_000, timeout=READ_S):
+            messages = consumer.consume(1_000, timeout=POLL_S)
+            if messages:
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s > SILENCE_S_MAX:
+                raise UnreachableError(f"{topic} can't be read: nothing came for {SILENCE_S_MAX:g} s")
+            for message in messages:
                 error = message.error()
                 if error is None:
                     yield Record(message.value(), dict(message.headers() or ()))
