@@ -285,9 +285,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _stoppable() -> Iterator[threading.Event]:
+    """Set by a signal. A second one does not wait until somebody looks."""
     stopped = threading.Event()
 
     def asked(number: int, _: Any) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
         stopped.set()
 
     before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
