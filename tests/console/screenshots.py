@@ -1,0 +1,57 @@
+"""`make screenshots`: docs/images, from a cluster in which something goes on."""
+
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.console.browser import DESKTOP, PHONE, Theme, Visitor, started_browser
+from tests.console.rig import ConsoleProcess, RackedCluster, Story, until
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+LOOK_ON_MS = 45_000
+"""How long a group is watched, for its chart."""
+PICTURES: tuple[tuple[str, str, Theme, int, str], ...] = (
+    ("cluster-light", "/", "light", DESKTOP, ".broker"),
+    ("topics-dark", "/topics", "dark", DESKTOP, "tbody tr"),
+    ("messages-light", "/topics/orders/messages", "light", DESKTOP, ".msg"),
+    ("messages-phone", "/topics/orders/messages?query=$.city:Berlin", "dark", PHONE, ".msg"),
+    ("letters-light", "/letters/payments.settle.dlq", "light", DESKTOP, ".msg"),
+    ("cluster-phone", "/", "light", PHONE, ".broker"),
+)
+
+
+def main() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as kept, RackedCluster(Path(kept)) as cluster:
+        story = Story(cluster.bootstrap)
+        story.tell()
+        story.keep_writing()
+        with ConsoleProcess(Path(kept), cluster.bootstrap, "console", "--port", "0") as console:
+            take(console.url)
+        story.end()
+
+
+def take(url: str) -> None:
+    with started_browser() as browser:
+        visitor = Visitor(browser, url)
+        with visitor.at("/groups/shipping", theme="dark") as page:
+            page.wait_for_timeout(LOOK_ON_MS)
+            expect(page.locator("svg.chart")).to_have_count(2)
+            keep(page, "group-dark")
+        for name, path, theme, width, shown in PICTURES:
+            with visitor.at(path, width=width, theme=theme, scale=2 if width == PHONE else 1) as page:
+                expect(page.locator(shown).first).to_be_visible()
+                if "messages-light" in name:
+                    page.locator(".msg summary").nth(1).click()
+                if shown == ".broker":
+                    until(lambda page=page: "/s" in page.locator(".figures").inner_text(), "rates")
+                keep(page, name)
+
+
+def keep(page: Page, name: str) -> None:
+    page.screenshot(path=IMAGES / f"{name}.png", animations="disabled")
+
+
+if __name__ == "__main__":
+    main()
