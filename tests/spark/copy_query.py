@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from ottla.spark import session
+from tests.spark.settings import SMALL
 
 
 def main(bootstrap: str, source: str, target: str, checkpoint: str) -> None:
-    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "512m"}
-    spark = session("copy", master="local[2]", settings=settings)
+    spark = session("copy", master="local[2]", settings=SMALL)
     rows = (
         spark.readStream.format("ottla")
         .option("kafka.bootstrap.servers", bootstrap)

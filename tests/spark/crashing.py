@@ -27,6 +27,7 @@ from pyspark_ottla import DefaultSource
 from pyspark_ottla.sink import SinkOptions, StreamWriter, Written
 from pyspark_ottla.two_phase import TwoPhase
 from tests.interop.waiting import eventually
+from tests.spark.settings import QUICK_JVM, SMALL
 
 DRIVER_FAULTS = ("before-commit", "orphan", "after-decision", "after-commit")
 EXECUTOR_FAULTS = ("executor", "speculation")
@@ -106,8 +107,9 @@ def kill_jvm() -> None:
 def main(bootstrap: str, source: str, target: str, directory: str, fault: str) -> None:
     """Copy one topic to the other, in batches of 100."""
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "512m",
+        **SMALL,
+        "spark.executor.memory": "600m",
+        "spark.executor.extraJavaOptions": QUICK_JVM,
         "spark.speculation": "true",
         "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.5",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.spark import session
+from tests.spark.settings import SMALL
 
 needs_java = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not here"
@@ -18,13 +19,8 @@ needs_java = pytest.mark.skipif(
 
 def small_session(directory: Path, **more: str) -> Any:
     """Two cores, little memory, quiet. `more`: settings, with __ for dots."""
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "512m",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(directory),
-    }
     more = {name.replace("__", "."): value for name, value in more.items()}
-    spark = session("test", master="local[2]", settings={**settings, **more})
+    settings = {**SMALL, "spark.sql.warehouse.dir": str(directory), **more}
+    spark = session("test", master="local[2]", settings=settings)
     spark.sparkContext.setLogLevel("OFF")
     return spark

@@ -34,7 +34,7 @@ class Copy:
         self._spark, self._topics, self._checkpoint = spark, topics, checkpoint
         self.source, self.target = topics.create(partitions=2), topics.create(partitions=2)
 
-    def run(self, expression: str = "value", **given: str) -> None:
+    def run(self, expression: str = "value", **given: str) -> Any:
         rows = (
             self._spark.readStream.format("ottla")
             .option("kafka.bootstrap.servers", self._topics.bootstrap)
@@ -54,6 +54,7 @@ class Copy:
             .start()
         )
         query.awaitTermination()
+        return query
 
     def forget_commit(self, batch: int) -> None:
         """As if the driver had died between our commit and Spark's own."""
@@ -144,8 +145,9 @@ def test_avro_values_have_the_types_of_their_schema(spark: Any, topics: Topics) 
 def test_a_batch_that_spark_runs_again_adds_nothing(spark: Any, topics: Topics, tmp_path: Path) -> None:
     copy = Copy(spark, topics, tmp_path / "checkpoint")
     topics.fill(copy.source, values(200))
-    copy.run()
+    progress = copy.run().lastProgress
     assert topics.committed(copy.target) == values(200)
+    assert copy.source in json.dumps(progress["sources"][0]["latestOffset"])
 
     copy.forget_commit(0)
     copy.run()
