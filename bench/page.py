@@ -70,7 +70,7 @@ def page(measured: results.Results, directory: Path) -> str:
     missing = [item for item in ITEMS if item.name not in items]
     if missing:
         parts.append("Not measured yet: " + ", ".join(item.title.lower() for item in missing) + ".\n")
-    return "\n".join([*parts, _goals(judged), _plan_of_throughput()])
+    return "\n".join([*parts, _goals(judged), _durations()])
 
 
 def _usable(summary: Summary) -> Summary:
@@ -89,7 +89,7 @@ def _with_cost(figures: Measured) -> Measured:
 
 
 def _machines(measured: results.Results) -> str:
-    seen = {results_machine(item["machine"]) for item in measured.values()}
+    seen = {_machine(item["machine"]) for item in measured.values()}
     versions = sorted({str(item["kafka_version"]) for item in measured.values() if item["kafka_version"]})
     lines = ["## The machine", "", *(f"- {one}" for one in sorted(seen)), ""]
     if versions:
@@ -99,7 +99,7 @@ def _machines(measured: results.Results) -> str:
     return "\n".join(lines)
 
 
-def results_machine(of: Mapping[str, Any]) -> str:
+def _machine(of: Mapping[str, Any]) -> str:
     java = f", Java {of['java']}" if of.get("java") else ""
     disk = f", {of['disk']}" if of.get("disk") else ""
     return (
@@ -194,12 +194,12 @@ def _ratio_table(name: str, summary: Summary) -> list[str]:
         return []
     heads = [f"{LABELS[ours]} / {LABELS[theirs]}" for ours, theirs in pairs]
     told = ", ".join(_UNITS[figure] for figure in figures)
-    rows = ["", f"As ratios ({told}; **bold** where Ottla is behind):", ""]
+    rows = [f"As ratios ({told}; **bold** where Ottla is behind):", ""]
     rows += [f"| | {' | '.join(heads)} |", "|---" * (len(pairs) + 1) + "|"]
     for workload, systems in summary.items():
         cells = [", ".join(_ratios(systems, pair, figures)) for pair in pairs]
         rows.append(f"| {title_of(workload)} | {' | '.join(cells)} |")
-    return [*rows[1:], ""]
+    return [*rows, ""]
 
 
 _UNITS = {
@@ -241,7 +241,7 @@ def _goals(judged: Sequence[Verdict]) -> str:
     return "\n".join([*rows, ""])
 
 
-def _plan_of_throughput() -> str:
+def _durations() -> str:
     rows = ["## How long it takes", "", f"| Item | {SHORT} | {NORMAL} | {FULL} |", "|---|---|---|---|"]
     for item in ITEMS:
         times = [f"{estimate_s(item.plan(form)) / 60:.0f} min" for form in (SHORT, NORMAL, FULL)]
