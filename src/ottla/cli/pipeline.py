@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,12 +18,15 @@ from ottla.cli.failures import CommandError
 from ottla.cli.options import BOOTSTRAP_DEFAULT, DURATION, PAIR
 from ottla.cli.output import note, print_json, print_table
 from ottla.client.cluster import NewTopic
+from ottla.client.errors import ClientError
 from ottla.pipelines.project import Project
 from ottla.pipelines.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from ottla.pipelines.running import Runner, Told
 
+TOPICS_WITHIN_S = 60.0
+TOPICS_EVERY_S = 0.2
 FAILURES_MAX = 5
 """In a row, before a pipeline that runs again and again gives up."""
 
@@ -95,12 +99,17 @@ def _settings(given: Sequence[tuple[str, str]], bootstrap: str | None) -> Pipeli
 
 
 def _make_topics(settings: PipelineSettings, partitions: int) -> None:
+    """Where a cluster has just started, its controller may still change: then once more."""
+    deadline = time.monotonic() + TOPICS_WITHIN_S
     with admin(settings.bootstrap) as opened:
-        there = {topic.name for topic in opened.list_topics()}
-        missing = [NewTopic(name=topic, partitions=partitions) for topic in settings.topics if topic not in there]
-        if missing:
-            opened.create_topics(missing)
-            note(f"made: {', '.join(topic.name for topic in missing)}")
+        while missing := set(settings.topics) - {topic.name for topic in opened.list_topics()}:
+            try:
+                opened.create_topics([NewTopic(name=topic, partitions=partitions) for topic in sorted(missing)])
+                note(f"made: {', '.join(sorted(missing))}")
+            except ClientError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(TOPICS_EVERY_S)
 
 
 def _stop_by_signal() -> threading.Event:
