@@ -6,7 +6,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.console.browser import DESKTOP, PHONE, Theme, Visitor, started_browser
-from tests.console.rig import ConsoleProcess, RackedCluster, Story, until
+from tests.console.rig import ConsoleProcess, RackedCluster, Story
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 LOOK_ON_MS = 45_000
@@ -45,7 +45,7 @@ def take(url: str) -> None:
                 if "messages-light" in name:
                     page.locator(".msg summary").nth(1).click()
                 if shown == ".broker":
-                    until(lambda page=page: "/s" in page.locator(".figures").inner_text(), "rates")
+                    expect(page.locator(".figures")).to_contain_text("/s")
                 keep(page, name)
 
 

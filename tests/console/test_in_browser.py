@@ -231,7 +231,7 @@ def open_transactions_are_listed(scene: Scene) -> None:
     with scene.visitor.at("/transactions") as page:
         cells = row(page, "ledger-writer-1")
         assert cells[1] == "Ongoing"
-        assert cells[3] == "10 min"
+        assert cells[3] == "15 min"
         assert cells[6] == "ledger-0"
 
 

@@ -79,12 +79,12 @@ def hex_dump(data: bytes) -> str:
     return "\n".join(lines)
 
 
-def message_rows(records: Iterable[Seen]) -> Html:
-    rows = [_row(record) for record in records]
+def message_rows(records: Iterable[Seen], *, body_bytes_max: int = BODY_BYTES_MAX) -> Html:
+    rows = [_row(record, body_bytes_max) for record in records]
     return tag("div", *rows, class_="msgs") if rows else Html("")
 
 
-def _row(record: Seen) -> Html:
+def _row(record: Seen, body_bytes_max: int) -> Html:
     summary = tag(
         "summary",
         tag("span", moment(record.timestamp_ms), class_="when"),
@@ -93,15 +93,17 @@ def _row(record: Seen) -> Html:
         tag("span", preview(record.value), class_="preview"),
         tag("span", size(record.value_bytes), class_="bytes"),
     )
-    return tag("details", summary, _body(record), class_="msg", data_key=f"{record.partition}-{record.offset}")
+    return tag(
+        "details", summary, _body(record, body_bytes_max), class_="msg", data_key=f"{record.partition}-{record.offset}"
+    )
 
 
 def message_path(record: Seen) -> str:
     return path("topics", record.topic, "messages", record.partition, record.offset)
 
 
-def _body(record: Seen) -> Html:
-    kept = (record.value or b"")[:BODY_BYTES_MAX]
+def _body(record: Seen, bytes_max: int) -> Html:
+    kept = (record.value or b"")[:bytes_max]
     is_whole = len(kept) == record.value_bytes
     return tag(
         "div",

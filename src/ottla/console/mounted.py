@@ -16,7 +16,7 @@ from ottla.http.api import Api
 
 ASSETS = Path(__file__).parent / "assets"
 RECONNECT_S = 10.0
-HISTORY_LENGTH = 100
+HISTORY_LENGTH = 30
 """Updates kept for a tab whose connection broke off."""
 
 

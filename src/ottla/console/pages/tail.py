@@ -17,7 +17,9 @@ from ottla.console.source import EXPECTED, sentence
 from ottla.console.tailing import Tail
 from ottla.console.text import count
 
-SHOW_EVERY_S = 0.3
+SHOW_EVERY_S = 0.5
+BODY_BYTES_MAX = 1024
+"""All rows are sent anew when some come."""
 
 
 class TailView:
@@ -107,7 +109,7 @@ class TailView:
         empty = tag("p", "Waiting for the next message. The newest will stand on top.", class_="empty")
         return panel(
             state,
-            message_rows(tail.newest()) if tail.records else empty,
+            message_rows(tail.newest(), body_bytes_max=BODY_BYTES_MAX) if tail.records else empty,
             tag("div", said, class_="foot"),
             side=buttons,
         )
