@@ -50,7 +50,7 @@ class CrashingWriter(StreamWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         written = super().write(self._disturbed(iterator))
-        if TaskContext.get().attemptNumber() > 0:
+        if TaskContext.get().attemptNumber() > 0 and TaskContext.get().partitionId() == 0:
             self._first_time("rival")
         return written
 
@@ -67,7 +67,14 @@ class CrashingWriter(StreamWriter):
         if self._fault == "executor" and self._first_time("struck"):
             kill_jvm()
         if self._fault == "speculation" and self._first_time("struck"):
+            self._wait_for_rival()
+
+    def _wait_for_rival(self) -> None:
+        try:
             eventually((Path(self._flags) / "rival").exists, within_s=100, what="a rival attempt")
+        except AssertionError:
+            self._first_time("nobody-came")
+            raise
 
     def commit(self, messages: Sequence[Written | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         if self._fault == "before-commit" and self._first_time("struck"):
