@@ -21,6 +21,7 @@ VALUE_BYTES = 50
 READ_LIMIT = 1_000
 READERS = 8
 FILL_S = 2.0
+ENOUGH = 3 * READ_LIMIT
 TURNS = 5
 PROBES = ("/health", "/metrics")
 GENERAL_ROUTES = ("/topics", "/openapi.json")
@@ -93,20 +94,22 @@ def consume(*, records_per_batch: int) -> Callable[[Setting], Measured]:
 
 
 def _filled(server: Server, topic: str, records_per_batch: int) -> int:
-    """Writes for some seconds; how many messages each partition has at least."""
-    rawload(
-        port=server.port,
-        topic=topic,
-        partitions=PARTITIONS,
-        connections=64,
-        records=records_per_batch,
-        record_bytes=VALUE_BYTES,
-        seconds=FILL_S,
-        warmup=0,
-    )
-    paths = (f"/topics/{topic}/partitions/{index}" for index in range(PARTITIONS))
-    least: int = min(json.loads(_get(server, path))["high_watermark"] for path in paths)
-    return least
+    """Writes until there is enough to read; how many messages each partition has at least."""
+    while True:
+        rawload(
+            port=server.port,
+            topic=topic,
+            partitions=PARTITIONS,
+            connections=64,
+            records=records_per_batch,
+            record_bytes=VALUE_BYTES,
+            seconds=FILL_S,
+            warmup=0,
+        )
+        paths = (f"/topics/{topic}/partitions/{index}" for index in range(PARTITIONS))
+        least: int = min(json.loads(_get(server, path))["high_watermark"] for path in paths)
+        if least >= ENOUGH:
+            return least
 
 
 def memory(at: Setting) -> Measured:
