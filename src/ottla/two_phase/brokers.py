@@ -6,9 +6,8 @@ from typing import TypeVar
 
 from ottla.client.errors import TopicNotFoundError, UnreachableError
 from ottla.client.settings import Servers, server_list
-from ottla.errors import ErrorCode, ProtocolError
-from ottla.protocol.codec import decode
-from ottla.protocol.framing import FRAME_SIZE, encode_request, parse_response_header, response_header_is_flexible
+from ottla.client.wire import exchange
+from ottla.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.schema import Request, Response
@@ -20,7 +19,6 @@ Address = tuple[str, int]
 CLIENT_ID = "ottla-two-phase"
 CONNECT_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_S = 30.0
-ANSWER_BYTES_MAX = 100 * 1024 * 1024
 TRANSACTION = 1
 METADATA_VERSION = 12
 
@@ -41,17 +39,19 @@ class Brokers:
         """OSError if the connection breaks: what became of the request is not known then."""
         version = request.versions[1] if version is None else version
         self._correlation_id += 1
-        frame = encode_request(request, version, correlation_id=self._correlation_id, client_id=CLIENT_ID)
         try:
-            body = self._exchange(address, b"".join(frame))
+            return exchange(
+                self._connection(address),
+                request,
+                answer,
+                version=version,
+                client_id=CLIENT_ID,
+                correlation_id=self._correlation_id,
+            )
         except OSError:
             with suppress(KeyError):
                 self._open.pop(address).close()
             raise
-        found, at = parse_response_header(memoryview(body), response_header_is_flexible(type(request), version))
-        if found != self._correlation_id:
-            raise ProtocolError(f"{address[0]}:{address[1]} answered request {found}, not {self._correlation_id}")
-        return decode(answer, version, memoryview(body)[at:])
 
     def ask_any(self, request: Request, answer: type[Answer], version: int | None = None) -> Answer:
         """Those that are known to live first."""
@@ -97,27 +97,13 @@ class Brokers:
                     at = TopicPartition(topic, partition.partition_index)
                     self._leaders[at] = addresses[partition.leader_id]
 
-    def _exchange(self, address: Address, frame: bytes) -> bytes:
+    def _connection(self, address: Address) -> socket.socket:
         connection = self._open.get(address)
         if connection is None:
             connection = self._open[address] = socket.create_connection(address, CONNECT_TIMEOUT_S)
             connection.settimeout(REQUEST_TIMEOUT_S)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(frame)
-        (size,) = FRAME_SIZE.unpack(_read(connection, FRAME_SIZE.size))
-        if not 0 < size <= ANSWER_BYTES_MAX:
-            raise ProtocolError(f"{address[0]}:{address[1]} announced an answer of {size} bytes")
-        return _read(connection, size)
-
-
-def _read(connection: socket.socket, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        piece = connection.recv(size - len(received))
-        if not piece:
-            raise ConnectionResetError("it closed the connection without an answer")
-        received += piece
-    return bytes(received)
+        return connection
 
 
 def _address(text: str) -> Address:
