@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.http_api.rig import HttpNode, error_of
 from tests.interop.node_process import NodeProcess, free_port
 from tests.interop.waiting import eventually
 
@@ -92,3 +93,18 @@ def test_memory_is_spent_by_those_who_ask(tmp_path: Path) -> None:
             assert json.loads(client.get("/openapi.json").content)["info"]["title"] == "Ottla"
             assert "pydantic_core" in asked.libraries
             assert asked.mb - before_mb < ALL_MB_MAX
+
+
+def test_a_framework_that_can_not_be_loaded_is_500_and_the_hot_routes_go_on(tmp_path: Path) -> None:
+    def broken() -> None:
+        raise ImportError("a broken installation")
+
+    with HttpNode(tmp_path) as node:
+        assert node.client.get("/health").status_code == 200
+        assert node.listener is not None
+        server = node.listener.server
+        node.in_node(lambda _: setattr(server, "_import", broken))
+        assert error_of(node.client.get("/topics")) == (500, "internal_error", None)
+        assert node.client.get("/topics/t/partitions/0/consume").status_code == 404
+        node.in_node(lambda _: delattr(server, "_import"))
+        assert node.client.get("/topics").status_code == 200

@@ -242,19 +242,23 @@ class Connection(asyncio.Protocol):
             if general is None:
                 self._buffer[:] = data
                 self._hold()
-                self._server.when_loaded(self.loaded)
+                self._server.load_for(self)
                 return
             self._general = general
             general.connection_made(self._transport)
         general.data_received(data)
 
-    def loaded(self) -> None:
-        """The framework is there."""
-        if self._state == GENERAL:
-            data = bytes(self._buffer)
-            self._buffer.clear()
-            self._release()
+    def loaded(self, *, well: bool) -> None:
+        """The framework is there, or can't be loaded."""
+        if self._state != GENERAL:
+            return
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        self._release()
+        if well:
             self._pass_on(data)
+        else:
+            self._refuse(unexpected())
 
     def came_back(self) -> None:
         """The framework has answered all that it was given."""
@@ -389,6 +393,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         elif self._state == IDLE:
             if state_s > self._server.idle_s:
+                self._enter(CLOSING)
                 self._transport.close()
         elif self._state == CLOSING:
             if state_s > LINGER_S and self._unsent_since is None:

@@ -7,7 +7,6 @@ import gc
 import importlib
 import logging
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from types import ModuleType
@@ -59,7 +58,8 @@ class HttpServer:
         self._accepting: asyncio.Server | None = None
         self._framework: Framework | None = None
         self._loading: asyncio.Task[None] | None = None
-        self._when_loaded: list[Callable[[], None]] = []
+        self._waiting: list[Connection] = []
+        """For the framework."""
 
     async def serve(self, listening: socket.socket) -> None:
         self._accepting = await self.loop.create_server(lambda: Connection(self), sock=listening, backlog=BACKLOG)
@@ -91,8 +91,9 @@ class HttpServer:
         """None while it is not loaded."""
         return None if self._framework is None else self._framework.serve(connection)
 
-    def when_loaded(self, callback: Callable[[], None]) -> None:
-        self._when_loaded.append(callback)
+    def load_for(self, connection: Connection) -> None:
+        """`connection.loaded` is called when it is."""
+        self._waiting.append(connection)
         if self._loading is None:
             self._loading = self.loop.create_task(self._load())
 
@@ -102,13 +103,10 @@ class HttpServer:
             self._framework = general.Framework(self.edge if self._front is None else self._front(self.api, self.edge))
         except Exception:
             log.exception("the HTTP API can't be served as a whole")
-            for connection in tuple(self.connections):
-                connection.abort()
-        else:
-            waiting, self._when_loaded = self._when_loaded, []
-            for callback in waiting:
-                callback()
         self._loading = None
+        waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.loaded(well=self._framework is not None)
 
     def _import(self) -> ModuleType:
         """In a thread: it takes half a second of CPU."""
