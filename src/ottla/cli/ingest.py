@@ -12,11 +12,10 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.connection import admin
 from ottla.cli.failures import CommandError, ExitCode
+from ottla.cli.needed_topics import make_topics
 from ottla.cli.options import DURATION, connected, now_ms
-from ottla.cli.output import note, print_fields, print_json, progress
-from ottla.client.errors import TopicExistsError
+from ottla.cli.output import print_fields, print_json, progress
 from ottla.ingest.events import Event, Generator, IngestSettings, heartbeat
 from ottla.ingest.sending import HttpTransport, KafkaTransport, Transport, send_all
 from ottla.ingest.truth import TruthFile
@@ -123,12 +122,7 @@ def _transport(url: str | None, bootstrap: str, topic: str, partitions: int, acc
         http = HttpTransport(url, topic, account.add)
         http.create_topic(partitions)
         return http
-    with admin(bootstrap) as opened:
-        try:
-            opened.create_topic(topic, partitions=partitions)
-            note(f"topic {topic} made with {partitions} partitions")
-        except TopicExistsError:
-            pass
+    make_topics(bootstrap, [topic], partitions)
     return KafkaTransport(bootstrap, topic, account.add)
 
 

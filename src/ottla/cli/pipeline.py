@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,20 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.connection import admin
 from ottla.cli.failures import CommandError
+from ottla.cli.needed_topics import make_topics
 from ottla.cli.options import BOOTSTRAP_DEFAULT, DURATION, PAIR
 from ottla.cli.output import note, print_json, print_table
-from ottla.client.cluster import NewTopic
-from ottla.client.errors import ClientError
 from ottla.pipelines.project import Project
 from ottla.pipelines.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from ottla.pipelines.running import Runner, Told
 
-TOPICS_WITHIN_S = 60.0
-TOPICS_EVERY_S = 0.2
 FAILURES_MAX = 5
 """In a row, before a pipeline that runs again and again gives up."""
 
@@ -79,7 +74,7 @@ def run(
     settings = project.settings
     if bootstrap is not None and bootstrap != settings.bootstrap:
         raise click.UsageError(f"The pipeline in {directory} reads from {settings.bootstrap}, not {bootstrap}.")
-    _make_topics(settings, partitions)
+    make_topics(settings.bootstrap, settings.topics, partitions)
     from ottla.pipelines.running import Runner  # loads Spark
 
     stop = _stop_by_signal()
@@ -96,20 +91,6 @@ def _settings(given: Sequence[tuple[str, str]], bootstrap: str | None) -> Pipeli
         raise click.UsageError(f"--set {error.args[0]}: there is {', '.join(known)}.") from None
     except ValueError as error:
         raise click.UsageError(f"--set: {error}.") from None
-
-
-def _make_topics(settings: PipelineSettings, partitions: int) -> None:
-    """Where a cluster has just started, its controller may still change: then once more."""
-    deadline = time.monotonic() + TOPICS_WITHIN_S
-    with admin(settings.bootstrap) as opened:
-        while missing := set(settings.topics) - {topic.name for topic in opened.list_topics()}:
-            try:
-                opened.create_topics([NewTopic(name=topic, partitions=partitions) for topic in sorted(missing)])
-                note(f"made: {', '.join(sorted(missing))}")
-            except ClientError:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(TOPICS_EVERY_S)
 
 
 def _stop_by_signal() -> threading.Event:
