@@ -110,7 +110,7 @@ def _judged(workload: str, found: dict[str, Figures]) -> str:
         ratio = _ratio(found)
         return "" if not ratio else f"ahead: {'met' if float(ratio) > 1 else 'MISSED'}"
     return "; ".join(
-        f"{'≥' if name in _AT_LEAST else '≤'} {goal:,g}: {'met' if _meets(name, ours[name], goal) else 'MISSED'}"
+        f"{'≥' if name in _AT_LEAST else '≤'} {goal:,.10g}: {'met' if _meets(name, ours[name], goal) else 'MISSED'}"
         for name, goal in GOALS[workload].items()
     )
 
