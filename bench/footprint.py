@@ -7,8 +7,8 @@ asked for without pause: a broker may answer Metadata long before it has its log
 import statistics
 import time
 
-from bench.loads import Measure, consume, raw, rd
-from bench.native import Measured, rawload, rdload
+from bench.loads import Measure, consume, raw, rd, write_to_each
+from bench.native import Measured, rdload
 from bench.servers import Server
 from bench.setting import Setting
 from bench.topics import listed, new_name
@@ -19,8 +19,6 @@ RECOVERY_PARTITIONS = 6
 RECORD_BYTES = 1000
 READY_WITHIN_S = 600.0
 ASKED_PARTITIONS = 16
-TOUCH_CONNECTIONS = 50
-TOUCH_SLICE_S = 2.0
 
 
 def start_and_idle(at: Setting) -> Measured:
@@ -111,13 +109,13 @@ def _with_partitions(spare: Server, count: int) -> Measured:
         client.create_topics(["many"], partitions=count, replicas=spare.replicas)
     created_s = time.monotonic() - began
     leaders = wait_for_leaders(spare.port, "many", within_s=READY_WITHIN_S)
-    _write_to_each(leaders)
+    write_to_each("many", leaders)
     resident_mb = spare.rss_mb()
     began = time.monotonic()
     spare.end()
     stop_s = time.monotonic() - began
     clean_s = _back_s(spare, "many", count)
-    _write_to_each(leaders)
+    write_to_each("many", leaders)
     spare.kill()
     return {
         "created_s": created_s,
@@ -126,22 +124,6 @@ def _with_partitions(spare: Server, count: int) -> Measured:
         "restart_s": clean_s,
         "restart_killed_s": _back_s(spare, "many", count),
     }
-
-
-def _write_to_each(leaders: list[int]) -> None:
-    """Connections begin all over the partitions, and each walks on to where the next one began."""
-    written = 0
-    while written < 2 * len(leaders):  # some are quicker than others
-        done = rawload(
-            leaders=listed(leaders),
-            topic="many",
-            partitions=len(leaders),
-            connections=TOUCH_CONNECTIONS,
-            record_bytes=50,
-            warmup=0,
-            seconds=TOUCH_SLICE_S,
-        )
-        written += done["requests"] or 1
 
 
 def recovery(at: Setting) -> Measured:

@@ -17,7 +17,7 @@ def _partitions(count: int) -> Workload:
     name = f"growth_partitions_{count}"
     measure = raw(name, partitions=count, connections=200, record_bytes=50)
     return Workload(
-        name=name, title=f"200 producers over {count:,} partitions", measure=measure, extra_s=1 + count / 1000
+        name=name, title=f"200 producers over {count:,} partitions", measure=measure, extra_s=1 + count / 700
     )
 
 

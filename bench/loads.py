@@ -1,6 +1,6 @@
 """What workloads are made of: a load of one of the drivers on a new topic of a running server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.native import Measured, rawload, rdload
@@ -8,6 +8,9 @@ from bench.setting import Setting
 from bench.topics import listed, new_topic
 
 Measure = Callable[[Setting], Measured]
+_CONNECTIONS, _SLICE_S = 50, 1.0
+_MANY = 512
+"""From so many partitions on, a window would be over before each of them was written to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +22,32 @@ class Workload:
     """How long it takes beyond its window and its warm-up, more or less: for the estimate before a run."""
 
 
+def write_to_each(topic: str, leaders: Sequence[int]) -> None:
+    """A record or more to each partition, so that what the first one costs is not measured.
+
+    Connections begin all over the partitions, and each walks on to where the next one began.
+    """
+    written = 0
+    while written < 2 * len(leaders):  # some are quicker than others
+        done = rawload(
+            leaders=listed(leaders),
+            topic=topic,
+            partitions=len(leaders),
+            connections=_CONNECTIONS,
+            record_bytes=50,
+            warmup=0,
+            seconds=_SLICE_S,
+        )
+        written += done["requests"] or 1
+
+
 def raw(name: str, *, partitions: int = 6, **options: object) -> Measure:
     """Requests on plain sockets; `options` are those of rawload."""
 
     def measure(at: Setting) -> Measured:
         with new_topic(at.server, name, partitions) as (topic, leaders):
+            if partitions >= _MANY:
+                write_to_each(topic, leaders)
             return rawload(
                 leaders=listed(leaders),
                 pids=listed(at.server.pids),
