@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+from urllib.request import urlopen
 
 from confluent_kafka import Consumer as RawConsumer
 from confluent_kafka import KafkaException
@@ -26,6 +27,7 @@ from tests.cli.local_cluster import free_ports
 from tests.interop.node_process import NodeProcess, free_port
 
 WITHIN_S = 60.0
+LOADED_WITHIN_S = 180.0
 PAYMENTS = 9
 LETTERS = 6
 """Those at even offsets of three partitions; each is tried twice."""
@@ -94,7 +96,8 @@ def _brokers(admin: Admin) -> int:
 class ConsoleProcess:
     """`ottla console`, or the gateway, which has one too."""
 
-    def __init__(self, directory: Path, bootstrap: str, *command: str) -> None:
+    def __init__(self, directory: Path, bootstrap: str, *command: str, path: str = "/") -> None:
+        self._path = path
         self._log = directory / f"console-{free_port()}.log"
         self._command = [str(Path(sys.executable).with_name("ottla")), *command, "--bootstrap", bootstrap]
         self.url = ""
@@ -104,6 +107,7 @@ class ConsoleProcess:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=dict(os.environ))
         try:
             until(self._is_ready, "the console is there")
+            urlopen(self.url + self._path, timeout=LOADED_WITHIN_S).close()  # the first request loads NiceGUI
         except BaseException:
             self.__exit__()
             raise

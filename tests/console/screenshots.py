@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FloatRect, Page, expect
 
 from tests.console.browser import DESKTOP, PHONE, Theme, Visitor, started_browser
 from tests.console.rig import ConsoleProcess, RackedCluster, Story
@@ -50,7 +50,11 @@ def take(url: str) -> None:
 
 
 def keep(page: Page, name: str) -> None:
-    page.screenshot(path=IMAGES / f"{name}.png", animations="disabled")
+    """As much of it as there is."""
+    end = page.locator(".main").evaluate("main => main.lastElementChild.getBoundingClientRect().bottom")
+    size = page.viewport_size or {"width": DESKTOP, "height": 0}
+    clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], end + 24)}
+    page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", clip=FloatRect(**clip))
 
 
 if __name__ == "__main__":

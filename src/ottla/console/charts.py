@@ -9,8 +9,8 @@ from itertools import pairwise
 from ottla.console.markup import Html, join, tag
 from ottla.console.text import clock
 
-WIDTH, HEIGHT = 720, 190
-LEFT, RIGHT, TOP, BOTTOM = 58, 10, 10, 22
+WIDTH, HEIGHT = 520, 172
+LEFT, RIGHT, TOP, BOTTOM = 62, 8, 8, 20
 LINES = 4
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 GAP_FACTOR = 4

@@ -132,7 +132,7 @@ def render(group: GroupNow) -> Html:
 def _why(group: GroupNow) -> Html:
     found = group.diagnosis
     if found is not None:
-        said = join([tag("strong", f"{found.cause.value}. "), found.sentence])
+        said = join([tag("strong", f"{found.cause.value.capitalize()}. "), found.sentence])
         return notice(said, "warn", tag("p", found.remedy))
     assert group.look is not None
     if not group.look.records:
@@ -143,8 +143,8 @@ def _why(group: GroupNow) -> Html:
 
 
 def _charts(points: Sequence[Point]) -> Html:
-    ages = [Series(name="Slowest partition", points=[(point.at_ms, point.seconds) for point in points])]
-    ages += _worst(points)
+    slowest = Series(name="Slowest partition", points=[(point.at_ms, point.seconds) for point in points])
+    ages = _worst(points) or [slowest]
     waiting = [Series(name="All partitions", points=[(point.at_ms, float(point.records)) for point in points])]
     return tag(
         "div",
