@@ -57,7 +57,7 @@ def checked(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_every_event_is_counted_once_and_nothing_is_left_running(tmp_path: Path) -> None:
     demo = Demo(tmp_path / "demo")
 
-    done = demo.run("--rate", "100", "--for", "6s", "--conf", "spark.ui.enabled=false")
+    done = demo.run("--rate", "100", "--for", "4s", "--conf", "spark.ui.enabled=false")
 
     assert checked(done) == CHECKED
     assert "windows closed" in done.stdout

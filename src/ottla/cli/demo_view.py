@@ -118,7 +118,7 @@ def page(state: State, settings: PipelineSettings, links: dict[str, str], height
 
 
 def _topics(state: State, settings: PipelineSettings) -> RenderableType:
-    table = _table("topic", "records", "per s")
+    table = _table("topic", "offsets", "per s")
     for topic in (settings.raw, settings.dead_letters, *map(settings.topic, RESULTS)):
         table.add_row(topic, f"{state.counts.get(topic, 0):,}", f"{state.rates.get(topic, 0):,.0f}")
     return table
