@@ -13,11 +13,8 @@ LOOK_ON_MS = 45_000
 """How long a group is watched, for its chart."""
 PICTURES: tuple[tuple[str, str, Theme, int, str], ...] = (
     ("cluster-light", "/", "light", DESKTOP, ".broker"),
-    ("topics-dark", "/topics", "dark", DESKTOP, "tbody tr"),
     ("messages-light", "/topics/orders/messages", "light", DESKTOP, ".msg"),
     ("messages-phone", "/topics/orders/messages?query=$.city:Berlin", "dark", PHONE, ".msg"),
-    ("letters-light", "/letters/payments.settle.dlq", "light", DESKTOP, ".msg"),
-    ("cluster-phone", "/", "light", PHONE, ".broker"),
 )
 
 
