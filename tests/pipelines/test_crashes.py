@@ -132,8 +132,9 @@ def test_spark_pipelines_itself_runs_the_same_project(rig: Rig) -> None:
     command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--spec"]
 
     done = subprocess.run(
-        [*command, str(rig.directory / "spark-pipeline.yaml")],
+        [*command, str(rig.directory / "spark-pipeline.yaml"), "--properties-file", str(rig.directory / "spark.conf")],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        cwd=rig.directory,
         capture_output=True,
         text=True,
         timeout=1_800,

@@ -24,6 +24,9 @@ def test_a_new_project_is_what_spark_pipelines_takes_and_keeps_its_settings(tmp_
     assert all(isinstance(value, str) for value in described["configuration"].values())
     assert (project.directory / described["libraries"][0]["glob"]["include"]).is_file()
     assert Project.at(tmp_path / "new", PipelineSettings()).settings == SETTINGS
+    assert project.conf()["spark.sql.catalogImplementation"] == "hive"
+    assert project.conf()["spark.sql.warehouse.dir"] == f"file://{project.directory}/tables"
+    assert not {name for name in described["configuration"] if "warehouse" in name or "catalogImpl" in name}
 
 
 def test_what_a_user_has_changed_is_kept(tmp_path: Path) -> None:
@@ -65,7 +68,7 @@ def test_every_topic_has_the_prefix() -> None:
 
 
 def test_the_python_for_workers_leaves_out_what_spark_has_zipped(tmp_path: Path) -> None:
-    python = Project.at(tmp_path / "a b", SETTINGS).python()
+    python = Project.at(tmp_path / "a b", SETTINGS).python
     path = f"/spark/python/lib/pyspark.zip:/mine one:/spark/python/lib/py4j-0.10.9.9-src.zip:{tmp_path}/x.zip"
 
     done = subprocess.run(

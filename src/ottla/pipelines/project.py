@@ -1,6 +1,9 @@
-"""A directory with a pipeline in it: what `spark-pipelines run --spec` takes, and where its tables are.
+"""A directory with a pipeline in it, and where its tables are. It can be run by Spark itself:
+
+    spark-pipelines run --spec pipeline/spark-pipeline.yaml --properties-file pipeline/spark.conf
 
     spark-pipeline.yaml   the description; made once, then yours to change
+    spark.conf            what must be known when Spark starts, and can't be in the description; likewise
     definitions.py        what is in the pipeline; likewise
     tables/               one directory per table, Parquet by date
     checkpoints/          how far each flow is, and its state
@@ -27,6 +30,7 @@ __all__ = ["Project", "ProjectError"]
 
 SPEC: Final = "spark-pipeline.yaml"
 DEFINITIONS: Final = "definitions.py"
+CONF: Final = "spark.conf"
 DEFINITIONS_TEXT: Final = '''"""What is in the pipeline. `spark` is put here by Spark."""
 
 from ottla.pipelines.definitions import define
@@ -65,18 +69,19 @@ class Project:
         project.directory.mkdir(parents=True, exist_ok=True)
         if not project.spec.exists():
             _replace(project.directory / DEFINITIONS, DEFINITIONS_TEXT)
+            _replace(project.directory / CONF, "".join(f"{line}\n" for line in project._static()))
             _replace(project.spec, yaml.safe_dump(project._description(settings), sort_keys=False))
+        _replace(project.python, PYTHON_TEXT.format(executable=sys.executable), mode=0o755)
         return project
 
     @property
     def spec(self) -> Path:
         return self.directory / SPEC
 
+    @property
     def python(self) -> Path:
         """Made anew by every run, for the Python that it is run with."""
-        path = self.directory / PYTHON
-        _replace(path, PYTHON_TEXT.format(executable=sys.executable), mode=0o755)
-        return path
+        return self.directory / PYTHON
 
     def table(self, name: str) -> Path:
         return self.directory / "tables" / name
@@ -103,12 +108,24 @@ class Project:
             "configuration": {**settings.to_conf(), **self._spark()},
         }
 
-    def _spark(self) -> dict[str, str]:
+    def conf(self) -> dict[str, str]:
+        """What Spark must be started with: its static settings, and those of the description."""
+        path = self.directory / CONF
+        lines = path.read_text().splitlines() if path.exists() else []
+        pairs = (line.partition(" ") for line in lines if line.strip() and not line.startswith("#"))
+        return {**{name: value.strip() for name, _, value in pairs}, **self.read()["configuration"]}
+
+    def _static(self) -> list[str]:
         metastore = f"jdbc:derby:;databaseName={self.directory}/metastore;create=true"
+        return [
+            "spark.sql.catalogImplementation hive",
+            f"spark.hadoop.javax.jdo.option.ConnectionURL {metastore}",
+            f"spark.sql.warehouse.dir file://{self.directory}/tables",
+            f"spark.pyspark.python {self.python}",
+        ]
+
+    def _spark(self) -> dict[str, str]:
         return {
-            "spark.sql.catalogImplementation": "hive",
-            "spark.hadoop.javax.jdo.option.ConnectionURL": metastore,
-            "spark.sql.warehouse.dir": f"file://{self.directory}/tables",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.shuffle.partitions": str(min(os.cpu_count() or 2, 8)),
             "spark.sql.adaptive.enabled": "false",

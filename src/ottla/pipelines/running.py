@@ -68,8 +68,7 @@ class Runner:
         self._project = project
         self._tell = tell
         self._runs = 0
-        described = project.read()
-        self._conf = {**SPARK, **described["configuration"], "spark.master": master, **(conf or {})}
+        self._conf = {**SPARK, **project.conf(), "spark.master": master, **(conf or {})}
         java = f"{self._conf.get(JAVA, '')} -Dderby.system.home={project.directory}"  # else its log is wherever we are
         self._conf[JAVA] = java.strip()
         self._driver: Any = None
@@ -81,7 +80,7 @@ class Runner:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         port = _free_port()
-        os.environ.setdefault("PYSPARK_PYTHON", str(self._project.python()))
+        os.environ.setdefault("PYSPARK_PYTHON", str(self._project.python))
         os.environ.setdefault(TOKEN, uuid.uuid4().hex)  # only who knows it may use the server
         builder = SparkSession.builder.appName("ottla-ingestion").config("spark.api.mode", "classic")
         for name, value in {**self._conf, "spark.connect.grpc.binding.port": str(port)}.items():
