@@ -25,6 +25,7 @@ from ottla.spark import session
 CORES = 2
 FEED_EVERY_S = 0.02
 """Each time a row for every partition: a batch of 100 ms has a few rows of each."""
+BATCHES_WITHIN_S = 300.0
 STEPS = ("triggerExecution", "latestOffset", "getBatch", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 
 Figures = dict[str, Any]
@@ -85,8 +86,10 @@ class Works:
                 writing = rows.select("key", "value").writeStream.format(self._side.format)
                 writing = writing.options(**self._sink(target))
             query = writing.option("checkpointLocation", f"{directory}/checkpoint").start()
-            progress = _progress(query, batches)
-            query.stop()
+            try:
+                progress = _progress(query, batches)
+            finally:
+                query.stop()
         found = {step: statistics.median(done["durationMs"].get(step, 0) for done in progress) for step in STEPS}
         return {**found, "rows": statistics.median(done["numInputRows"] for done in progress)}
 
@@ -124,10 +127,12 @@ class Works:
 
 def _progress(query: Any, batches: int, *, skipped: int = 10) -> list[Any]:
     """What Spark tells of the last batches that had rows, after some that are not counted."""
-    last = -1
+    last, deadline = -1, time.monotonic() + BATCHES_WITHIN_S
     while last + 1 < batches + skipped:
         if query.exception() is not None:
             raise RuntimeError(str(query.exception()))
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{last + 1} batches in {BATCHES_WITHIN_S:g} s")
         time.sleep(0.02 if batches == 1 else 0.3)
         last = (query.lastProgress or {"batchId": -1})["batchId"]
     return [done for done in query.recentProgress if done["numInputRows"] and done["batchId"] >= skipped][:batches]
