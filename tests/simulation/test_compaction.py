@@ -52,9 +52,9 @@ def swaps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Swap]]:
     found: list[Swap] = []
     place = Swap._place_logs
 
-    def noted(swap: Swap) -> None:
+    def noted(swap: Swap) -> Iterator[None]:
         found.append(swap)
-        place(swap)
+        return place(swap)
 
     monkeypatch.setattr(Swap, "_place_logs", noted)
     monkeypatch.setattr(sim_cluster, "node_config", compacting)

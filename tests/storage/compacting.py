@@ -57,10 +57,19 @@ def compacted(log: Log, found: Plan, *, now_ms: int = NOW_MS, config: CleanerCon
     return Swap(found, done), done
 
 
+def go_on(swap: Swap) -> bool:
+    """As the cleaner does: a part of a step, and a sync when it is through. False if there is none."""
+    if not swap.step():
+        return False
+    if swap.needs_sync:
+        swap.sync()
+    return True
+
+
 def put_in_place(swap: Swap) -> None:
     assert swap.begin()
-    while swap.step():
-        swap.sync()
+    while go_on(swap):
+        pass
     for deleted in swap.deleted:
         deleted.remove()
 

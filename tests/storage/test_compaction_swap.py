@@ -15,7 +15,7 @@ from ottla.testing.disk import CrashingDisk, Operation
 from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED, Keep, Survival
 
 from .batches import DIRECTORY, NOW_MS, append, marker, open_log
-from .compacting import COMPACTED, clean, compacted, keyed, pairs_of, planned, put_in_place
+from .compacting import COMPACTED, clean, compacted, go_on, keyed, pairs_of, planned, put_in_place
 
 CONFIG: dict[str, Any] = {"cleanup_policy": COMPACTED, "segment_bytes": 1_000, "index_interval_bytes": 100}
 SURVIVALS = (
@@ -125,7 +125,8 @@ def test_a_second_crash_while_the_first_is_mended_changes_nothing() -> None:
     crashed = []
     while swap.step():
         crashed += [disk.crash(survival) for survival in SURVIVALS]
-        swap.sync()
+        if swap.needs_sync:
+            swap.sync()
     checked = 0
     for first in crashed:
         survivors: list[CrashingDisk] = []
@@ -144,6 +145,42 @@ def test_a_second_crash_while_the_first_is_mended_changes_nothing() -> None:
     assert checked > 200
 
 
+@pytest.fixture
+def one_segment_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.storage.compaction_swap._SEGMENTS_PER_SLICE", 1)
+
+
+def test_names_change_a_few_at_a_time_and_are_synced_after_each_step(one_segment_at_a_time: None) -> None:
+    disk = CrashingDisk(seed=5)
+    log = dirty_log(disk)
+    found = planned(log)
+    assert found is not None
+    swap, done = compacted(log, found)
+    assert swap.begin()
+    renames, needed = [], []
+    count = [0]
+    disk.before_operation = lambda operation, _path: count.__setitem__(0, count[0] + (operation is Operation.RENAME))
+
+    while swap.step():
+        needed.append(swap.needs_sync)
+        renames.append(count[0])
+        count[0] = 0
+        if swap.needs_sync:
+            swap.sync()
+
+    assert sum(needed) == 5
+    assert max(renames) <= 4
+    assert len(needed) == 4 * len(done.groups) + sum(len(group.bases) for group in done.groups) + 5
+
+
+@pytest.mark.parametrize("steps", range(0, 36, 3))
+@pytest.mark.parametrize("cut_at", [7, 60])
+def test_a_log_that_is_cut_within_a_step_is_what_it_would_be(
+    steps: int, cut_at: int, one_segment_at_a_time: None
+) -> None:
+    test_a_log_that_is_cut_at_any_step_is_what_it_would_be(steps, cut_at)
+
+
 @pytest.mark.parametrize("steps", range(6))
 @pytest.mark.parametrize("cut_at", [0, 7, 25, 60])
 def test_a_log_that_is_cut_at_any_step_is_what_it_would_be(steps: int, cut_at: int) -> None:
@@ -155,8 +192,7 @@ def test_a_log_that_is_cut_at_any_step_is_what_it_would_be(steps: int, cut_at: i
     swap, _ = compacted(log, found)
     assert swap.begin()
     for _ in range(steps):
-        swap.step()
-        swap.sync()
+        go_on(swap)
 
     end = log.truncate_to(cut_at)
 
@@ -185,7 +221,7 @@ def test_a_log_that_was_cut_meanwhile_keeps_what_it_is() -> None:
     assert not [name for name in disk.list(DIRECTORY) if name.endswith((".swap", ".cleaned"))]
 
 
-def test_readers_see_every_record_at_every_step() -> None:
+def test_readers_see_every_record_at_every_step(one_segment_at_a_time: None) -> None:
     disk = CrashingDisk(seed=7)
     log = dirty_log(disk)
     found = planned(log)
@@ -197,7 +233,8 @@ def test_readers_see_every_record_at_every_step() -> None:
         for segment in log.segments:
             segment.close()  # as if the descriptors had been needed elsewhere
         assert newest(committed(log)) == expected
-        swap.sync()
+        if swap.needs_sync:
+            swap.sync()
     assert not Swap.step(swap)
 
 
@@ -208,10 +245,9 @@ def test_a_swap_file_that_is_damaged_is_not_taken_for_the_log() -> None:
     assert found is not None
     swap, _ = compacted(log, found)
     assert swap.begin()
-    for _ in range(2):
-        swap.step()
-        swap.sync()
-    name = next(name for name in disk.list(DIRECTORY) if name.endswith(".log.swap"))
+    while not (found_names := [name for name in disk.list(DIRECTORY) if name.endswith(".log.swap")]):
+        go_on(swap)
+    name = found_names[0]
     disk.open(f"{DIRECTORY}/{name}").pwritev([Random(1).randbytes(40)], 0)
 
     with pytest.raises(CorruptLogError, match="damaged"):
@@ -224,8 +260,8 @@ def test_files_of_the_last_compaction_are_removed_while_the_next_one_is_read() -
     assert found is not None
     first, _ = compacted(log, found)
     assert first.begin()
-    while first.step():
-        first.sync()
+    while go_on(first):
+        pass
     append(log, keyed((b"k1", b"new")))
     log.roll(NOW_MS)
     found = planned(log)
@@ -233,8 +269,8 @@ def test_files_of_the_last_compaction_are_removed_while_the_next_one_is_read() -
     expected = newest(committed(log))
     second, _ = compacted(log, found)
     assert second.begin()
-    for _ in range(3):
-        second.step()
+    while not second.deleted:
+        go_on(second)
 
     for deleted in first.deleted:
         deleted.remove()

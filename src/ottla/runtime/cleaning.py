@@ -163,7 +163,10 @@ class Cleaning:
     def _step(self, swap: Swap, plan: Plan) -> None:
         try:
             if swap.step():
-                self._executor.submit(self._sync, swap, plan)
+                if swap.needs_sync:
+                    self._executor.submit(self._sync, swap, plan)
+                else:
+                    self._loop.call_soon(self._step, swap, plan)
                 return
         except OSError as error:
             self._failed(error)

@@ -10,13 +10,14 @@ After each step the directory is synced, so a later step is on the medium only i
 found after a crash says what to do: a `.log.swap` is whole and has its indexes, and how far it reaches (its last batch
 is never left out) tells which old segments it replaces, so the rest is done again; without one, everything is undone.
 
-Names change in the event loop, where readers are; syncs happen in a thread. Segments that were renamed go on being
-read under their new names. Whoever cuts the log in between calls `Log.end_swap` first, which does the rest at once or
-undoes it.
+Names change in the event loop, where readers are, a few at a time so that clients have their turn in between; syncs
+happen in a thread. Segments that were renamed go on being read under their new names. Whoever cuts the log in between
+calls `Log.end_swap` first, which does the rest at once or undoes it.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptLogError
@@ -27,7 +28,7 @@ from ottla.storage.scan import BatchScan
 from ottla.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ottla.ports import Disk
     from ottla.storage.compaction_plan import Plan
@@ -37,10 +38,14 @@ _INDEXES = (names.OFFSET_INDEX, names.TIME_INDEX, names.TXN_INDEX)
 _FORWARD = 2
 """After this many steps there is no way back."""
 _STEPS = 5
+_SEGMENTS_PER_SLICE = 4
+"""Four files each, at some 20 µs."""
 
 
 class Swap:
-    """The groups of one compaction. `begin`, then `step` in the loop and `sync` anywhere in turns, until `is_over`."""
+    """The groups of one compaction. `begin`, then `step` in the loop until `is_over`, with a `sync`, anywhere, whenever
+    `needs_sync` says so.
+    """
 
     def __init__(self, plan: Plan, done: Done) -> None:
         self._log = plan.log
@@ -52,6 +57,10 @@ class Swap:
         by_base = {segment.base_offset: segment for segment in plan.segments}
         self._groups = [(group, [by_base[base] for base in group.bases]) for group in done.groups]
         self._steps_done = 0
+        self._step: Iterator[None] | None = None
+        """What is left of the one under way."""
+        self.needs_sync = False
+        """Whether a step has ended: the next one must not begin before the names are on the medium."""
         self.is_over = False
         self.is_complete = False
         """Whether the new segments are in the log."""
@@ -74,15 +83,19 @@ class Swap:
         return False
 
     def step(self) -> bool:
-        """Do the next step, after which the names must be synced. False if there is none."""
+        """Do the next step, or a part of it. False if there is none."""
         if self.is_over:
             return False
-        steps = (self._name_indexes, self._name_logs, self._rename_old, self._place_indexes, self._place_logs)
-        steps[self._steps_done]()
-        self._steps_done += 1
-        if self._steps_done == _STEPS:
-            self.is_complete = True
-            self._end()
+        if self._step is None:
+            steps = (self._name_indexes, self._name_logs, self._rename_old, self._place_indexes, self._place_logs)
+            self._step = steps[self._steps_done]()
+        self.needs_sync = len(list(islice(self._step, _SEGMENTS_PER_SLICE))) < _SEGMENTS_PER_SLICE
+        if self.needs_sync:
+            self._step = None
+            self._steps_done += 1
+            if self._steps_done == _STEPS:
+                self.is_complete = True
+                self._end()
         return True
 
     def sync(self) -> None:
@@ -99,7 +112,8 @@ class Swap:
             self._undo()
             return
         while not self.is_over:
-            self.sync()
+            if self._step is None:
+                self.sync()
             self.step()
         self.sync()
 
@@ -115,18 +129,20 @@ class Swap:
             self.sync()
         self._end()
 
-    # The steps
+    # The steps, segment by segment
 
-    def _name_indexes(self) -> None:
+    def _name_indexes(self) -> Iterator[None]:
         for group, _ in self._groups:
             for suffix in _INDEXES:
                 self._rename(group.bases[0], suffix, names.CLEANED, names.SWAP)
+            yield
 
-    def _name_logs(self) -> None:
+    def _name_logs(self) -> Iterator[None]:
         for group, _ in self._groups:
             self._rename(group.bases[0], names.LOG, names.CLEANED, names.SWAP)
+            yield
 
-    def _rename_old(self) -> None:
+    def _rename_old(self) -> Iterator[None]:
         # They are still read: whoever removes those of the last compaction must not take these for them.
         ending = f".{self._clean_offset}{names.DELETED}"
         for _, segments in self._groups:
@@ -142,13 +158,15 @@ class Swap:
                         disk=self._disk,
                     )
                 )
+                yield
 
-    def _place_indexes(self) -> None:
+    def _place_indexes(self) -> Iterator[None]:
         for group, _ in self._groups:
             for suffix in _INDEXES:
                 self._rename(group.bases[0], suffix, names.SWAP, "")
+            yield
 
-    def _place_logs(self) -> None:
+    def _place_logs(self) -> Iterator[None]:
         log = self._log
         new: list[Segment] = []
         for group, old in self._groups:
@@ -157,6 +175,8 @@ class Swap:
             new.append(
                 Segment(self._disk, self._directory, group.bases[0], created_ms=created_ms, size_bytes=size_bytes)
             )
+            yield
+        # Readers find all of the new ones at once: until now they read the old ones under their new names.
         old_segments = [segment for _, old in self._groups for segment in old]
         log.replace_segments(old_segments, new)
         for segment in old_segments:
