@@ -92,7 +92,8 @@ def test_more_requests_than_allowed_are_429(narrow: HttpNode) -> None:
 
 def test_more_tails_than_allowed_are_429(narrow: HttpNode) -> None:
     with narrow.client.stream("GET", "/topics/f/stream") as first:
-        assert next(first.iter_lines()).startswith(":")
+        lines = first.iter_lines()  # kept: without it, the client would hang up
+        assert next(lines).startswith(":")
         assert error_of(narrow.client.get("/topics/f/stream"))[:2] == (429, "too_many_streams")
 
 
@@ -132,6 +133,28 @@ def test_a_write_that_is_not_acknowledged_in_time_is_503(narrow: HttpNode, body:
     finally:
         narrow.in_node(lambda inner: setattr(inner.committer, "after_commit", before))
     assert narrow.client.post("/topics/f/produce", json=body).status_code == 200
+
+
+def test_no_request_hangs_whatever_it_waits_for(narrow: HttpNode) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    assert narrow.listener is not None
+    assert narrow.listener.server is not None
+    api = narrow.listener.server.api
+    started = time.monotonic()
+    for name, path in (
+        ("consume", "/topics/f/partitions/0/consume"),
+        ("health", "/health"),
+        ("list_groups", "/consumer-groups"),
+    ):
+        narrow.in_node(lambda _, name=name: setattr(api, name, never))
+        try:
+            assert error_of(narrow.client.get(path)) == (503, "timed_out", None)
+        finally:
+            narrow.in_node(lambda _, name=name: delattr(api, name))
+    assert time.monotonic() - started < 20
+    assert narrow.listener.server.edge.requests == 0
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind(narrow: HttpNode) -> None:

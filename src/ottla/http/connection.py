@@ -23,7 +23,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from ottla.errors import BrokerError, ErrorCode
-from ottla.http.edge import JSON, encode, extra_headers, unexpected
+from ottla.http.edge import JSON, encode, extra_headers, timed_out, unexpected
 from ottla.http.errors import TIMED_OUT, TOO_LARGE, TOO_MANY, UNAVAILABLE, HttpError, of_broker
 from ottla.http.heads import CONSUME, HEALTH, PRODUCE, STREAM, Fields, Line
 from ottla.http.produce import Attempt
@@ -334,7 +334,7 @@ class Connection(asyncio.Protocol):
                 else:
                     self._answer(200, (await api.metrics()).encode(), content_type=METRICS_TYPE)
         except TimeoutError:
-            self._fail(HttpError(UNAVAILABLE, "timed_out", "The cluster did not answer in time."))
+            self._fail(timed_out())
         except Exception as error:
             self._fail(error)
 
@@ -398,6 +398,10 @@ class Connection(asyncio.Protocol):
         elif self._state == CLOSING:
             if state_s > LINGER_S and self._unsent_since is None:
                 self._transport.abort()
+        elif self._state == SERVING and self._task is not None:
+            if state_s > self._server.edge.overall_s:
+                self._task.cancel()
+                self._fail(timed_out())
         elif state_s > patience_s:
             self._too_slow()
 

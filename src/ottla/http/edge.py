@@ -54,7 +54,8 @@ class Edge:
         """Under way."""
         self.served: dict[int, int] = {}
         """By status."""
-        self._overall_s = (2 * config.request_timeout_ms + config.wait_ms_max) / 1000
+        self.overall_s = (2 * config.request_timeout_ms + config.wait_ms_max) / 1000
+        """No request takes longer, whatever it waits for; a live tail does."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -117,10 +118,10 @@ class Edge:
             return {"type": "http.request", "body": body, "more_body": False}
 
         try:
-            async with asyncio.timeout(self._overall_s):
+            async with asyncio.timeout(self.overall_s):
                 await self.app(scope, replay, self._counting(send))
         except TimeoutError:
-            raise HttpError(UNAVAILABLE, "timed_out", "The cluster did not answer in time.") from None
+            raise timed_out() from None
 
     def _counting(self, send: Send) -> Send:
         async def counting(message: MutableMapping[str, Any]) -> None:
@@ -184,6 +185,10 @@ async def _nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 def unexpected() -> HttpError:
     return HttpError(SERVER_ERROR, "internal_error", "Something went wrong in the server; its log says what.")
+
+
+def timed_out() -> HttpError:
+    return HttpError(UNAVAILABLE, "timed_out", "The cluster did not answer in time.")
 
 
 def _extra(error: HttpError) -> list[tuple[bytes, bytes]]:
