@@ -209,7 +209,7 @@ class Story:
 
     def _commit(self, group: str, offsets: dict[tuple[str, int], int]) -> None:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
-            admin.set_group_offsets(group, offsets)
+            until(lambda: committed(admin, group, offsets), f"{group} has a coordinator")
 
     def _leave_open(self) -> None:
         raw = RawProducer(
@@ -270,6 +270,15 @@ class Story:
         for raw in self._open:
             with suppress(KafkaException):  # on a busy machine it may have been ended by its time-out
                 raw.abort_transaction(WITHIN_S)
+
+
+def committed(admin: Admin, group: str, offsets: dict[tuple[str, int], int]) -> bool:
+    """A coordinator may still be loading."""
+    try:
+        admin.set_group_offsets(group, offsets)
+    except ClientError:
+        return False
+    return True
 
 
 def order(number: int) -> dict[str, Any]:

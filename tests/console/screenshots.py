@@ -50,8 +50,8 @@ def keep(page: Page, name: str) -> None:
     """As much of it as there is."""
     end = page.locator(".main").evaluate("main => main.lastElementChild.getBoundingClientRect().bottom")
     size = page.viewport_size or {"width": DESKTOP, "height": 0}
-    clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], end + 24)}
-    page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", clip=FloatRect(**clip))
+    clip = FloatRect(x=0, y=0, width=size["width"], height=min(size["height"], end + 24))
+    page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", clip=clip)
 
 
 if __name__ == "__main__":

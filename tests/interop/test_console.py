@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from ottla.client.admin import Admin
 from ottla.client.producer import Producer
 from tests.console.browser import Visitor, figure, row, started_browser
-from tests.console.rig import ConsoleProcess
+from tests.console.rig import ConsoleProcess, committed, until
 from tests.console.test_in_browser import read_one
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -41,7 +41,7 @@ def tell(bootstrap: str) -> None:
         with Producer(bootstrap_servers=bootstrap) as producer:
             for number in range(RECORDS):
                 producer.send("orders", {"order": number}, f"user-{number}", partition=number % 3)
-        admin.set_group_offsets("billing", {("orders", 0): 4})
+        until(lambda: committed(admin, "billing", {("orders", 0): 4}), "the group has a coordinator")
 
 
 def look_at_all(visitor: Visitor) -> None:
