@@ -282,12 +282,16 @@ class Link:
         self._dialling = self._loop.create_task(self._connect(address))
 
     async def _connect(self, address: Address) -> None:
+        dialled = Dialled(self)
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
-                await self._loop.create_connection(lambda: Dialled(self), *address)
+                await self._loop.create_connection(lambda: dialled, *address)
         except (OSError, TimeoutError) as error:
             log.debug("node %d can't be reached at %s: %s", self._node_id, address, error)
-            self._later()
+            if dialled is self._dialled:
+                dialled.connection_lost(None)  # made as its time was up: uvloop closes it, and does not tell it
+            else:
+                self._later()
         finally:
             self._dialling = None
 
