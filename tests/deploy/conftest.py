@@ -27,6 +27,9 @@ def config(tmp_path_factory: pytest.TempPathFactory, manifests: list[dict[str, o
 def pods(tmp_path_factory: pytest.TempPathFactory, config: Path) -> Iterator[Pods]:
     require_mounts_of_its_own()
     running = Pods(tmp_path_factory.mktemp("pods"), config)
-    running.start()
-    yield running
-    assert running.stop() == [0, 0, 0], [pod.log for pod in running.pods]
+    try:
+        running.start()
+        yield running
+        assert running.stop() == [0, 0, 0], [pod.log for pod in running.pods]
+    finally:
+        running.kill()

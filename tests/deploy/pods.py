@@ -109,6 +109,11 @@ class Pod:
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(60)
 
+    def kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(60)
+
 
 class Pods:
     def __init__(self, directory: Path, config: Path) -> None:
@@ -133,6 +138,11 @@ class Pods:
 
     def create(self, topic: str, *, partitions: int) -> httpx.Response:
         return httpx.post(f"{self.pods[0].url}/topics/{topic}", json={"num_partitions": partitions}, timeout=30)
+
+    def kill(self) -> None:
+        """Whatever still runs."""
+        for pod in self.pods:
+            pod.kill()
 
     def stop(self) -> list[int]:
         return [pod.stop() for pod in self.pods]

@@ -69,13 +69,18 @@ class Prometheus:
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30)
         for _ in range(int(READY_WITHIN_S / 0.1)):
             assert self._process.poll() is None, (self._directory / "log").read_text()
-            try:
-                if self.client.get("/-/ready").status_code == 200:
-                    return self
-            except httpx.HTTPError:
-                pass
+            if self._is_ready():
+                return self
             process_wait(self._process, 0.1)
+        self._process.kill()
+        self._process.wait(30)
         raise AssertionError((self._directory / "log").read_text())
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.client.get("/-/ready").status_code == 200
+        except httpx.HTTPError:
+            return False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

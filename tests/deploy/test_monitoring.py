@@ -60,11 +60,15 @@ def prometheus(pods: Pods, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     command = [sys.executable, "-m", "tests.deploy.load", pods.bootstrap, *(pod.url for pod in pods.pods)]
     load = subprocess.Popen(among_pods(pods.hosts, command), cwd=REPOSITORY)
     targets = [f"{pod.address}:{HTTP}" for pod in pods.pods]
-    with Prometheus(tmp_path_factory.mktemp("prometheus"), targets) as running:
-        yield running
-        assert load.poll() is None
-    load.terminate()
-    assert load.wait(60) == 0
+    try:
+        with Prometheus(tmp_path_factory.mktemp("prometheus"), targets) as running:
+            yield running
+            assert load.poll() is None
+        load.terminate()
+        assert load.wait(60) == 0
+    finally:
+        load.kill()
+        load.wait(60)
 
 
 def test_every_query_of_every_panel_and_of_the_page_returns_data(prometheus: Prometheus) -> None:
