@@ -129,7 +129,9 @@ class Link:
             why = getattr(error, "strerror", None) or str(error)
         finally:
             self.connecting = None
-        if why and self._wire is None:
+        if why and self._wire is not None:
+            self._wire.abort(why)  # made as its time was up: uvloop has closed it, and has told nobody
+        elif why:
             self._failed(why, ())
         elif self._queue:
             self._connect()
