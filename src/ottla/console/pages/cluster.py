@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from ottla.console.charts import sparkline
@@ -12,8 +13,8 @@ from ottla.console.snapshot import BrokerNow, ClusterNow, PartitionNow
 from ottla.console.text import count, plural, rate, size
 from ottla.console.watching import Moment
 
-CELLS_MAX = 600
-"""Replicas of a broker that have a cell of their own."""
+CELLS_MAX = 6_000
+"""Replicas that have a cell of their own, shared out among the brokers: each takes some microseconds to draw."""
 IN_SERVICE = "in service"
 FREE_SHARE = 0.2
 """Of a disk that has less than this left, it is said."""
@@ -84,6 +85,7 @@ def _named(partitions: list[PartitionNow]) -> Html:
 
 def _map(moment: Moment) -> Html:
     racks = moment.now.racks()
+    carried = Carried(moment.now)
     has_racks = set(racks) != {None}
     return tag(
         "div",
@@ -91,7 +93,7 @@ def _map(moment: Moment) -> Html:
             tag(
                 "section",
                 tag("h2", *(("Rack ", tag("b", rack)) if rack else ("No rack",))) if has_racks else None,
-                *(_broker(broker, moment) for broker in brokers),
+                *(_broker(broker, moment, carried) for broker in brokers),
                 class_="rack",
             )
             for rack, brokers in (racks.items() if has_racks else ((None, [each]) for each in moment.now.brokers))
@@ -100,9 +102,21 @@ def _map(moment: Moment) -> Html:
     )
 
 
-def _broker(broker: BrokerNow, moment: Moment) -> Html:
-    own = [each for each in moment.now.partitions() if broker.broker_id in each.replicas]
-    leads = sum(each.leader == broker.broker_id for each in own)
+class Carried:
+    """What each broker has, found in one pass: there may be many of both."""
+
+    def __init__(self, now: ClusterNow) -> None:
+        self.replicas: dict[int, list[PartitionNow]] = {broker.broker_id: [] for broker in now.brokers}
+        self.leads = Counter(each.leader for each in now.partitions())
+        for each in now.partitions():
+            for broker_id in each.replicas:
+                self.replicas.setdefault(broker_id, []).append(each)
+        self.most_led = max((self.leads[broker.broker_id] for broker in now.brokers), default=0)
+        self.most_held = max(map(len, self.replicas.values()), default=0)
+
+
+def _broker(broker: BrokerNow, moment: Moment, carried: Carried) -> Html:
+    own = carried.replicas[broker.broker_id]
     is_down = broker.state == "fenced"
     return tag(
         "article",
@@ -114,20 +128,24 @@ def _broker(broker: BrokerNow, moment: Moment) -> Html:
             badge("down", "bad") if is_down else None,
             badge(broker.state, "warn") if not is_down and broker.state != IN_SERVICE else None,
         ),
-        tag("dl", *_loads(broker, moment, leads, len(own)), class_="loads"),
-        tag("div", *_cells(broker.broker_id, own), class_="cells", aria_hidden="true"),
+        tag("dl", *_loads(broker, moment, carried), class_="loads"),
+        tag(
+            "div",
+            *_cells(broker.broker_id, own, CELLS_MAX // len(moment.now.brokers)),
+            class_="cells",
+            aria_hidden="true",
+        ),
         class_="broker down" if is_down else "broker",
         data_key=f"broker-{broker.broker_id}",
         aria_label=f"Broker {broker.broker_id}",
     )
 
 
-def _loads(broker: BrokerNow, moment: Moment, leads: int, replicas: int) -> Iterable[Html]:
+def _loads(broker: BrokerNow, moment: Moment, carried: Carried) -> Iterable[Html]:
     now, rates = moment.now, moment.rates
-    most_led = max((sum(p.leader == each.broker_id for p in now.partitions()) for each in now.brokers), default=0)
-    most_held = max((sum(each.broker_id in p.replicas for p in now.partitions()) for each in now.brokers), default=0)
-    yield _load("Leads", leads, most_led, count(leads))
-    yield _load("Replicas", replicas, most_held, count(replicas))
+    leads, replicas = carried.leads[broker.broker_id], len(carried.replicas[broker.broker_id])
+    yield _load("Leads", leads, carried.most_led, count(leads))
+    yield _load("Replicas", replicas, carried.most_held, count(replicas))
     written = rates.by_broker.get(broker.broker_id)
     yield _load("Writes", written or 0, max(rates.by_broker.values(), default=0), rate(written))
     held = broker.held_bytes
@@ -144,8 +162,8 @@ def _load(name: str, value: float, most: float, text: Child) -> Html:
     return join([tag("dt", name), bar, tag("dd", text)])
 
 
-def _cells(broker_id: int, own: list[PartitionNow]) -> Iterable[Html]:
-    for each in own[:CELLS_MAX]:
+def _cells(broker_id: int, own: list[PartitionNow], cells_max: int) -> Iterable[Html]:
+    for each in own[:cells_max]:
         kinds = ["cell"]
         if each.leader == broker_id:
             kinds.append("leader")
@@ -154,8 +172,8 @@ def _cells(broker_id: int, own: list[PartitionNow]) -> Iterable[Html]:
         if each.is_moving:
             kinds.append("moving")
         yield tag("span", class_=" ".join(kinds), title=str(each.at))
-    if len(own) > CELLS_MAX:
-        yield tag("span", f"and {count(len(own) - CELLS_MAX)} more", class_="dim")
+    if len(own) > cells_max:
+        yield tag("span", f"and {count(len(own) - cells_max)} more", class_="dim")
 
 
 def _key() -> Html:
