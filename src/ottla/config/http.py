@@ -26,8 +26,8 @@ class HttpConfig:
     wait_ms_max: int = setting(30 * SECOND_MS, at_least=0, at_most=INT32_MAX)
     """The longest that a reader may ask to wait for messages."""
     request_timeout_ms: int = setting(10 * SECOND_MS, at_least=1, at_most=INT32_MAX)
-    """For everything else: a request that is not done by then is answered with 503, one that has not arrived by then with
-    408, and a client that takes nothing of its answer for so long is hung up on."""
+    """For everything else: a request that is not done by then is answered with 503, one that has not arrived by then
+    with 408, and a client that takes nothing of its answer for so long is hung up on."""
     idle_ms_max: int = setting(75 * SECOND_MS, at_least=1, at_most=INT32_MAX)
     """A connection without a request is closed after this time."""
     connections_max: int = setting(2_000, at_least=1)
