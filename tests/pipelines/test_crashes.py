@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,24 +121,4 @@ def test_a_pipeline_that_is_killed_goes_on_where_it_was_and_counts_everything_on
 
     assert last.ended() == 0
     assert min(last.batches("clean")) > max(first.batches("clean"))
-    assert [found for found in rig.check() if found["missing"] or found["unexpected"]] == []
-
-
-def test_spark_pipelines_itself_runs_the_same_project(rig: Rig) -> None:
-    rig.send()
-    assert rig.start().ended() == 0
-    rig.send("--heartbeat", CLOSING)
-    command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--spec"]
-
-    done = subprocess.run(
-        [*command, str(rig.directory / "spark-pipeline.yaml"), "--properties-file", str(rig.directory / "spark.conf")],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        cwd=rig.directory,
-        capture_output=True,
-        text=True,
-        timeout=1_800,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stdout + done.stderr
     assert [found for found in rig.check() if found["missing"] or found["unexpected"]] == []

@@ -1,6 +1,4 @@
-"""A directory with a pipeline in it, and where its tables are. It can be run by Spark itself:
-
-    spark-pipelines run --spec pipeline/spark-pipeline.yaml --properties-file pipeline/spark.conf
+"""A directory with a pipeline in it: its description, in the form of `spark-pipelines`, and where its tables are.
 
     spark-pipeline.yaml   the description; made once, then yours to change
     spark.conf            what must be known when Spark starts, and can't be in the description; likewise
@@ -121,7 +119,6 @@ class Project:
             "spark.sql.catalogImplementation hive",
             f"spark.hadoop.javax.jdo.option.ConnectionURL {metastore}",
             f"spark.sql.warehouse.dir file://{self.directory}/tables",
-            f"spark.pyspark.python {self.python}",
         ]
 
     def _spark(self) -> dict[str, str]:
