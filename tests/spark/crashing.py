@@ -6,7 +6,6 @@ after-decision    the driver is killed when the batch is decided and no transact
 after-commit      the driver is killed when the batch is committed, before Spark knows
 task              a task fails after it has written
 executor          the JVM of an executor is killed after a task of it has written
-speculation       a task stands still after it has written, until a rival attempt of it is through
 """
 
 from __future__ import annotations
@@ -26,11 +25,9 @@ from ottla.spark import session
 from pyspark_ottla import DefaultSource
 from pyspark_ottla.sink import SinkOptions, StreamWriter, Written
 from pyspark_ottla.two_phase import TwoPhase
-from tests.interop.waiting import eventually
 from tests.spark.settings import QUICK_JVM, SMALL
 
 DRIVER_FAULTS = ("before-commit", "orphan", "after-decision", "after-commit")
-EXECUTOR_FAULTS = ("executor", "speculation")
 
 
 class CrashingSource(DefaultSource):
@@ -49,10 +46,7 @@ class CrashingWriter(StreamWriter):
         self._fault, self._flags = fault, flags
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        written = super().write(self._disturbed(iterator))
-        if TaskContext.get().attemptNumber() > 0 and TaskContext.get().partitionId() == 0:
-            self._first_time("rival")
-        return written
+        return super().write(self._disturbed(iterator))
 
     def _disturbed(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What comes after the last row comes when the rows have been sent."""
@@ -66,15 +60,6 @@ class CrashingWriter(StreamWriter):
             raise RuntimeError("on purpose")
         if self._fault == "executor" and self._first_time("struck"):
             kill_jvm()
-        if self._fault == "speculation" and self._first_time("struck"):
-            self._wait_for_rival()
-
-    def _wait_for_rival(self) -> None:
-        try:
-            eventually((Path(self._flags) / "rival").exists, within_s=100, what="a rival attempt")
-        except AssertionError:
-            self._first_time("nobody-came")
-            raise
 
     def commit(self, messages: Sequence[Written | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         if self._fault == "before-commit" and self._first_time("struck"):
@@ -124,7 +109,7 @@ def main(bootstrap: str, source: str, target: str, directory: str, fault: str) -
         "spark.speculation.minTaskRuntime": "1s",
         "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
     }
-    master = "local-cluster[2,1,600]" if fault in EXECUTOR_FAULTS else "local[2,4]"
+    master = "local-cluster[2,1,600]" if fault == "executor" else "local[2,4]"
     spark: Any = session("crashing", master=master, settings=settings)
     spark.dataSource.register(CrashingSource)
     rows = (

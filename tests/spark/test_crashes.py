@@ -90,7 +90,7 @@ def test_a_query_whose_commit_goes_on_without_its_driver_writes_every_row_once(t
 
 @pytest.mark.long
 @pytest.mark.parametrize("cluster", ["spark_node", "plain_node"], ids=["two-phases", "marks"])
-@pytest.mark.parametrize("fault", [*DRIVER_FAULTS, "task", "executor", "speculation"])
+@pytest.mark.parametrize("fault", [*DRIVER_FAULTS, "task", "executor"])
 def test_every_row_is_there_once_whatever_dies(
     request: pytest.FixtureRequest, tmp_path: Path, fault: str, cluster: str
 ) -> None:
@@ -100,7 +100,6 @@ def test_every_row_is_there_once_whatever_dies(
     topics = Topics(node, request.node.name)
     with topics.opened:
         survives(topics, tmp_path, fault, 300)
-    assert not (tmp_path / "nobody-came").exists(), "Spark started no rival attempt"
 
 
 @pytest.mark.long

@@ -122,6 +122,19 @@ def test_an_orphan_can_not_commit_what_a_task_of_the_next_run_has_taken_over(que
     assert query.committed() == ["a", "b"]
 
 
+def test_of_rival_attempts_of_a_task_the_last_to_begin_counts(query: Query) -> None:
+    """As with speculation."""
+    first, rival = query.task(0, ["a"]), query.task(0, ["a"])
+
+    with pytest.raises(BatchLostError):
+        query.commit([first])
+    query.commit([rival])
+    query.writer.abort([first], 0)
+
+    assert query.committed() == ["a"]
+    assert query.open() == []
+
+
 def test_an_abort_of_a_committed_batch_undoes_nothing_and_one_of_an_open_batch_leaves_nothing(query: Query) -> None:
     done = query.run(["a"])
     query.commit(done)
