@@ -106,7 +106,7 @@ def partitions(count: int) -> Measure:
 def _with_partitions(spare: Server, count: int) -> Measured:
     began = time.monotonic()
     with WireClient(spare.port) as client:
-        client.create_topics(["many"], partitions=count, replicas=spare.replicas)
+        client.create_topic("many", partitions=count, replicas=spare.replicas)
     created_s = time.monotonic() - began
     leaders = wait_for_leaders(spare.port, "many", within_s=READY_WITHIN_S)
     write_to_each("many", leaders)

@@ -19,7 +19,7 @@ def new_topic(server: Server, prefix: str, partitions: int) -> Iterator[tuple[st
     """A new topic, and the port of the leader of each of its partitions."""
     topic = new_name(prefix)
     with WireClient(server.port) as client:
-        client.create_topics([topic], partitions=partitions, replicas=server.replicas)
+        client.create_topic(topic, partitions=partitions, replicas=server.replicas)
         try:
             yield topic, wait_for_leaders(server.port, topic)
         finally:

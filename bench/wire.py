@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
-_PRODUCE, _METADATA, _CREATE_TOPICS, _DELETE_TOPICS = 0, 3, 19, 20
+_PRODUCE, _METADATA, _CREATE_TOPICS, _DELETE_TOPICS, _CREATE_PARTITIONS = 0, 3, 19, 20, 37
+_PARTITIONS_AT_ONCE = 5_000
 _ALL, _TIMEOUT_MS = -1, 30_000
 
 
@@ -99,6 +100,24 @@ class WireClient:
         body.append(struct.pack(">i?", 60_000, False))
         answer = self._call(_CREATE_TOPICS, 2, b"".join(body))
         _raise_errors(answer, 4, with_message=True)
+
+    def create_topic(self, name: str, *, partitions: int, replicas: int = 1) -> None:
+        """A topic of any size: Kafka refuses to make ten thousand partitions in one request."""
+        self.create_topics([name], partitions=min(partitions, _PARTITIONS_AT_ONCE), replicas=replicas)
+        for so_far in range(_PARTITIONS_AT_ONCE, partitions, _PARTITIONS_AT_ONCE):
+            self._create_partitions(name, min(so_far + _PARTITIONS_AT_ONCE, partitions))
+
+    def _create_partitions(self, name: str, count: int) -> None:
+        """CreatePartitions v0, tried again until the topic is known everywhere."""
+        body = struct.pack(">i", 1) + _string(name) + struct.pack(">iii?", count, -1, 60_000, False)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return _raise_errors(self._call(_CREATE_PARTITIONS, 0, body), 4, with_message=True)
+            except RequestFailedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """DeleteTopics v1."""

@@ -337,7 +337,7 @@ static void run_until(int poller, uint64_t deadline) {
 /* Kafka answers CreateTopics before it leads all the new partitions: warm up until nothing is refused any more. */
 static void warm_up(int poller) {
     run_until(poller, clock_ns() + (uint64_t)(opt.warmup * 1e9));
-    for (int slices = 0; refused && slices < 120; slices++) {
+    for (int slices = 0; refused && slices < 480; slices++) {
         refused = 0;
         run_until(poller, clock_ns() + 250000000u);
     }
