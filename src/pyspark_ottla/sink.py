@@ -6,12 +6,15 @@ only the messages of the tasks carry anything from one to the other.
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -68,6 +71,8 @@ class SinkOptions:
     timeout_ms: int
     transaction_timeout_ms: int
     client_id: str
+    checkpoint: str | None = None
+    """Where Spark keeps the query's state, if that was said here and not in Spark's settings."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], schema: StructType) -> SinkOptions:
@@ -87,6 +92,7 @@ class SinkOptions:
             timeout_ms=number("request.timeout.ms", DEFAULT_TIMEOUT_MS, kafka=True) or DEFAULT_TIMEOUT_MS,
             transaction_timeout_ms=number("transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS, kafka=True) or 1,
             client_id=options.client_id,
+            checkpoint=options.text("checkpointLocation"),
         )
 
 
@@ -254,10 +260,35 @@ class StreamWriter(_Writes, DataSourceStreamArrowWriter):
     def abort(self, messages: Sequence[Written | None], batchId: int) -> None:
         prepared, marked = _parts(messages)
         with self._cluster() as cluster:
-            if prepared:
-                TwoPhase(cluster, _query(messages), batchId).abort()
             if marked:
                 self._markers(cluster, _query(messages), batchId).abort(marked)
+            elif prepared:
+                TwoPhase(cluster, _query(messages), batchId).abort()
+            elif self._options.is_exactly_once:
+                self._abort_unheard(cluster, batchId)
+
+    def _abort_unheard(self, cluster: Cluster, batch: int) -> None:
+        """No task got as far as to tell of itself, but Spark may have killed some in the middle of writing."""
+        query = query_of(self._options.checkpoint)
+        if query is None:
+            log.warning("transactions of the tasks of batch %d may stay open until the query runs again", batch)
+            return
+        try:
+            TwoPhase(cluster, query, batch).abort()
+        except WireError as error:
+            if error.code not in NO_TWO_PHASES:  # else they end by themselves, after transaction.timeout.ms
+                raise
+
+
+def query_of(checkpoint: str | None) -> str | None:
+    """The id of the query whose state is kept there; None where that is not a directory of this machine."""
+    if checkpoint is None:
+        return None
+    try:
+        written: dict[str, str] = json.loads(Path(urlsplit(checkpoint).path, "metadata").read_text())
+    except (OSError, ValueError):
+        return None
+    return written.get("id")
 
 
 def _parts(messages: Sequence[Written | None]) -> tuple[list[Prepared], list[Marked]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +78,36 @@ def test_rows_that_can_not_be_written_leave_no_open_transaction_and_nothing_behi
 
     assert topics.open_transactions() == []
     assert topics.committed(topic) == []
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_an_abort_that_has_heard_of_no_task_ends_what_killed_tasks_left_open(
+    topics: Topics, tmp_path: Path, prefix: str
+) -> None:
+    topic, query = topics.create(), uuid.uuid4().hex
+    (tmp_path / "metadata").write_text(json.dumps({"id": query}))
+    given = {"kafka.bootstrap.servers": topics.bootstrap, "topic": topic, "checkpointLocation": f"{prefix}{tmp_path}"}
+    writer = StreamWriter(SinkOptions.parse(given, VALUES))
+    with Cluster(topics.bootstrap, timeout_s=20) as cluster:
+        for task in (0, 1):
+            writer.write_task(cluster, iter([pa.RecordBatch.from_pydict({"value": ["x"]})]), query, 0, task)
+        assert len(topics.open_transactions()) == 2
+
+        writer.abort([None, None], 0)
+
+    assert topics.open_transactions() == []
+    assert topics.committed(topic) == []
+
+
+@pytest.mark.parametrize("checkpoint", [None, "/no/such/place", "hdfs://cluster/query"])
+def test_an_abort_that_can_not_know_the_query_says_that_transactions_may_stay_open(
+    topics: Topics, checkpoint: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"kafka.bootstrap.servers": topics.bootstrap, "topic": "t"}
+    if checkpoint is not None:
+        given["checkpointLocation"] = checkpoint
+    StreamWriter(SinkOptions.parse(given, VALUES)).abort([None], 3)
+    assert "batch 3 may stay open" in caplog.text
 
 
 def test_rows_without_a_key_go_around_and_those_with_one_stay_together(topics: Topics) -> None:
