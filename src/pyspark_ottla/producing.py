@@ -79,7 +79,7 @@ class Sender:
         for batch_round in _rounds(batches):
             framed = [self._framed(batch) for batch in batch_round]
             self.flush()
-            self._start(framed)
+            self._cluster.persist(partial(self._start, framed))  # leaders may be gone before anything is sent
 
     def flush(self) -> None:
         """Wait until all is written."""

@@ -36,7 +36,7 @@ def completions(*words: str, bootstrap: str | None = None) -> list[str]:
 
 
 def test_commands_subcommands_and_options_are_completed() -> None:
-    assert completions("co") == ["consume", "config", "completion"]
+    assert completions("co") == ["consume", "config", "console", "completion"]
     assert completions("topic", "de") == ["delete", "delete-records", "describe"]
     assert completions("consume", "--fro") == ["--from"]
     assert completions("produce", "t", "--compression", "z") == ["zstd"]
