@@ -10,7 +10,7 @@ import click
 
 from ottla.cli.connection import addresses
 from ottla.cli.failures import CommandError, ExitCode
-from ottla.cli.options import BOOTSTRAP_DEFAULT
+from ottla.cli.options import bootstrap_option, listening_options
 from ottla.config import HttpConfig
 from ottla.observability.logs import configure_logging
 
@@ -26,22 +26,14 @@ READY = "the console of process {pid} is at %s"
 
 
 @click.command
-@click.option(
-    "--bootstrap",
-    metavar="HOST:PORT,…",
-    default=BOOTSTRAP_DEFAULT,
-    show_default=True,
-    envvar="OTTLA_BOOTSTRAP",
-    help="Brokers of the cluster.",
-)
+@bootstrap_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
     envvar="OTTLA_CONSOLE_PORT",
     help=f"Where to serve ({PORT_DEFAULT}, or the next free one); 0 takes any.",
 )
-@click.option("--address", metavar="HOST", help="Where to listen (127.0.0.1); 0.0.0.0 for every interface.")
-@click.option("--log-level", metavar="LEVEL", default="info", help="debug, info, warning or error.")
+@listening_options
 def command(bootstrap: str, port: int | None, address: str | None, log_level: str) -> None:
     """Serve web pages that show a cluster: Ottla's, or Apache Kafka's from version 3.0 on.
 

@@ -4,21 +4,14 @@ import click
 
 from ottla.cli.connection import addresses
 from ottla.cli.console import CONSOLE_PATH, has_console, new_console
-from ottla.cli.options import BOOTSTRAP_DEFAULT
+from ottla.cli.options import bootstrap_option, listening_options
 from ottla.config import HttpConfig
 from ottla.config.http import HTTP_PORT_DEFAULT
 from ottla.observability.logs import configure_logging
 
 
 @click.command
-@click.option(
-    "--bootstrap",
-    metavar="HOST:PORT,…",
-    default=BOOTSTRAP_DEFAULT,
-    show_default=True,
-    envvar="OTTLA_BOOTSTRAP",
-    help="Brokers of the cluster.",
-)
+@bootstrap_option
 @click.option(
     "--http-port",
     type=click.IntRange(0, 65_535),
@@ -27,8 +20,7 @@ from ottla.observability.logs import configure_logging
     envvar="OTTLA_HTTP_PORT",
     help="Where to serve; 0 takes a free port.",
 )
-@click.option("--address", metavar="HOST", help="Where to listen (127.0.0.1); 0.0.0.0 for every interface.")
-@click.option("--log-level", metavar="LEVEL", default="info", help="debug, info, warning or error.")
+@listening_options
 def command(bootstrap: str, http_port: int, address: str | None, log_level: str) -> None:
     """Serve the HTTP API for a cluster that runs elsewhere: Ottla's, or Apache Kafka's from version 3.0 on.
 

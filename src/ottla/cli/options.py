@@ -70,7 +70,7 @@ TOPIC_PARTITIONS = _parsed("topic[:partitions]", parse_topic_partitions)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, on standard output.")
 
-_bootstrap_option = click.option(
+bootstrap_option = click.option(
     "--bootstrap",
     metavar="HOST:PORT[,…]",
     default=BOOTSTRAP_DEFAULT,
@@ -83,4 +83,13 @@ _bootstrap_option = click.option(
 
 def connected(command: Command) -> Command:
     """The options of every command that talks to a broker: `--bootstrap` and `--json`."""
-    return _bootstrap_option(json_option(command))
+    return bootstrap_option(json_option(command))
+
+
+def listening_options(command: Command) -> Command:
+    """The options of commands that serve in front of a cluster: where they listen, and what they log."""
+    where = "Where to listen (127.0.0.1); 0.0.0.0 for every interface."
+    command = click.option("--log-level", metavar="LEVEL", default="info", help="debug, info, warning or error.")(
+        command
+    )
+    return click.option("--address", metavar="HOST", help=where)(command)
