@@ -1,7 +1,6 @@
 """Several whole nodes in one process and on real sockets, each with a disk in memory that survives it."""
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -15,6 +14,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from ottla.runtime.node import Node
 from ottla.testing.disk import CrashingDisk
 from tests.node_rig import NodeRig
+from tests.ports import free_port
 
 LIMIT_S = 60
 HOST = "127.0.0.1"
@@ -27,7 +27,7 @@ class ClusterRig:
         self.settings = settings
         self.nodes: dict[int, NodeRig] = {}
         self.disks = {node_id: CrashingDisk() for node_id in range(1, count + 1)}
-        self.ports = {node_id: _free_port() for node_id in self.disks}
+        self.ports = {node_id: free_port() for node_id in self.disks}
         """Cluster ports, by node."""
 
     async def start(self) -> None:
@@ -108,15 +108,3 @@ def with_cluster(scenario: Callable[[ClusterRig], Awaitable[None]], count: int =
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
-
-
-def _free_port() -> int:
-    """Free for TCP and UDP."""
-    for _ in range(100):
-        with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-            tcp.bind((HOST, 0))
-            port: int = tcp.getsockname()[1]
-            with suppress(OSError):
-                udp.bind((HOST, port))
-                return port
-    raise AssertionError("no free port")

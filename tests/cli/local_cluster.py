@@ -1,10 +1,8 @@
 """A cluster as users run it: `ottla up`, in a directory and on ports of its own."""
 
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.cli.command import SCRIPT, Ottla, environment
+from tests.ports import free_ports
 
 READY_WITHIN_S = 60.0
 STOPPED_WITHIN_S = 60.0
@@ -105,21 +104,3 @@ class LocalCluster:
             self.process.terminate()
             self.process.wait(STOPPED_WITHIN_S)
         self._close()
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody has, for TCP and UDP."""
-    while True:
-        first = random.randrange(20_000, 32_000 - count)
-        if all(_is_free(first + at) for at in range(count)):
-            return first
-
-
-def _is_free(port: int) -> bool:
-    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-        with socket.socket(socket.AF_INET, kind) as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                return False
-    return True

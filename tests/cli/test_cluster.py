@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Ottla
-from tests.cli.local_cluster import LocalCluster, free_ports
+from tests.cli.local_cluster import LocalCluster
 from tests.interop.node_process import NodeProcess
+from tests.ports import free_ports
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from confluent_kafka import KafkaException
 from ottla.ingest.truth import Truth
 from ottla.pipelines.checking import read_topic
 from tests.cli.command import Ottla
-from tests.cli.local_cluster import LocalCluster, free_ports
+from tests.cli.local_cluster import LocalCluster
+from tests.ports import free_ports
 
 START_MS = "1750000000000"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Ottla
-from tests.cli.local_cluster import LocalCluster, free_ports
+from tests.cli.local_cluster import LocalCluster
+from tests.ports import free_ports
 
 
 def test_a_line_per_node_and_a_clean_stop(tmp_path: Path) -> None:

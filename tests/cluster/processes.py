@@ -7,11 +7,9 @@ with ClusterProcesses(tmp_path, 3) as cluster:      all are started together and
 """
 
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +27,7 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.protocol.schema import Request, Response
 from tests.interop.node_process import NodeProcess, process_wait
 from tests.interop.waiting import eventually
+from tests.ports import free_port
 from tests.robustness.raw_client import RawClient
 
 T = TypeVar("T")
@@ -37,7 +36,6 @@ AnyResponse = TypeVar("AnyResponse", bound=Response)
 SERVES = "serves on"
 
 HOST = "127.0.0.1"
-PORTS = range(20_000, 32_000)
 """Below those that the system gives out by itself, so that no client takes one between two starts of a node."""
 WITHIN_S = 60.0
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -233,17 +231,3 @@ class ClusterProcesses:
 
 def _is_seen(node: ClusterNode, wanted: set[int]) -> bool:
     return node.brokers() == wanted
-
-
-def free_port() -> int:
-    """A number that is free for TCP and UDP."""
-    dice = random.SystemRandom()
-    while True:
-        port = dice.choice(PORTS)
-        try:
-            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-                with socket.socket(socket.AF_INET, kind) as probe:
-                    probe.bind((HOST, port))
-        except OSError:
-            continue
-        return port

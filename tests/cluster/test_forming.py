@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import ClusterNode, ClusterProcesses, free_port
+from tests.cluster.processes import ClusterNode, ClusterProcesses
 from tests.interop.confluent import new_producer, send
 from tests.interop.waiting import eventually
+from tests.ports import free_port
 
 
 def assert_one_cluster(cluster: ClusterProcesses) -> None:

@@ -23,8 +23,8 @@ from ottla.client.errors import ClientError, TopicExistsError
 from ottla.client.message import Message
 from ottla.client.producer import Producer
 from ottla.stream.processor import process
-from tests.cli.local_cluster import free_ports
-from tests.interop.node_process import NodeProcess, free_port
+from tests.interop.node_process import NodeProcess
+from tests.ports import free_port, free_ports
 
 WITHIN_S = 60.0
 LOADED_WITHIN_S = 180.0

@@ -13,9 +13,9 @@ import httpx
 import pytest
 import yaml
 
-from tests.cli.local_cluster import free_ports
 from tests.deploy.pods import REPOSITORY
 from tests.interop.node_process import process_wait
+from tests.ports import free_ports
 
 CONFIG = REPOSITORY / "deploy" / "prometheus" / "prometheus.yml"
 ALERTS = CONFIG.with_name("alerts.yml")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.local_cluster import free_ports
+from tests.ports import free_ports
 
 PAGE = (Path(__file__).parents[2] / "docs" / "OPERATIONS.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

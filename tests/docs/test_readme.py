@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.local_cluster import free_ports
 from tests.interop.node_process import accepts_connections, process_wait
+from tests.ports import free_ports
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text()

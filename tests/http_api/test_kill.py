@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.interop.node_process import NodeProcess, free_port
+from tests.interop.node_process import NodeProcess
 from tests.interop.waiting import eventually
+from tests.ports import free_port
 
 TOPIC = "killed"
 PARTITIONS = 3

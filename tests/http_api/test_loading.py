@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from tests.http_api.rig import HttpNode, error_of
-from tests.interop.node_process import NodeProcess, free_port
+from tests.interop.node_process import NodeProcess
 from tests.interop.waiting import eventually
+from tests.ports import free_port
 
 FRAMEWORK = {"fastapi", "starlette", "pydantic", "uvicorn", "websockets", "anyio"}
 HOT = {"msgspec", "httptools"}

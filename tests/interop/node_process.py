@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Self
 
+from tests.ports import free_port
+
 READY_WITHIN_S = 30.0
 
 
@@ -115,9 +117,3 @@ def accepts_connections(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

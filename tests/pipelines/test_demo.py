@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import SCRIPT, environment
-from tests.cli.local_cluster import free_ports
+from tests.ports import free_ports
 
 JAVA = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not here"

@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 
 from tests.interop.confluent import Deliveries, fill, new_producer, read_all
-from tests.interop.node_process import NodeProcess, free_port
+from tests.interop.node_process import NodeProcess
 from tests.interop.waiting import eventually
+from tests.ports import free_port
 from tests.robustness.raw_client import is_served
 
 

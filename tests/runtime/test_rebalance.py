@@ -22,9 +22,10 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.protocol.records import iter_batches, read_records
 from ottla.testing.disk import CrashingDisk
-from tests.cluster_rig import ClusterRig, _free_port, with_cluster
+from tests.cluster_rig import ClusterRig, with_cluster
 from tests.metadata.balancing import leader_counts, moving, replica_counts
 from tests.node_rig import NodeRig
+from tests.ports import free_port
 
 QUICK = ClusterConfig(
     leader_rebalance_delay_ms=1_000,
@@ -104,7 +105,7 @@ def are_alike(cluster: ClusterRig, topic: str, index: int) -> bool:
 
 async def add_node(cluster: ClusterRig, node_id: int) -> None:
     cluster.disks[node_id] = CrashingDisk()
-    cluster.ports[node_id] = _free_port()
+    cluster.ports[node_id] = free_port()
     await cluster.start_node(node_id)
 
 

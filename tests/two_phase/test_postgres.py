@@ -16,9 +16,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.client.errors import ProducerFencedError
 from ottla.errors import ConfigError
 from ottla.two_phase import TwoPhaseProducer
-from tests.interop.node_process import NodeProcess, accepts_connections, free_port
+from tests.interop.node_process import NodeProcess, accepts_connections
 from tests.interop.test_confluent_transactions import read_all
 from tests.interop.waiting import eventually
+from tests.ports import free_port
 from tests.two_phase import crashing
 from tests.two_phase.test_crashes import outcome
 
