@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -166,6 +167,25 @@ def test_the_pace_is_quick_until_one_in_ten_is_slow_and_again_when_they_are_gone
     for _ in range(SyncPace.WINDOW):
         pace.record(100_000)
     assert pace.is_quick
+
+
+def test_it_is_syncs_that_make_a_commit_slow_not_the_writes_before_them() -> None:
+    async def scenario(rig: Rig) -> None:
+        syncing: set[int] = set()
+
+        def slow_writes(operation: Operation, path: str) -> None:
+            if operation is Operation.SYNC:
+                syncing.add(threading.get_ident())
+            elif operation is Operation.WRITE and "journal" not in path:
+                time.sleep(0.002)
+
+        rig.disk.before_operation = slow_writes
+        for _ in range(SyncPace.SLOW_MAX + 5):
+            rig.append()
+            await rig.committer.drain()
+        assert syncing == {threading.get_ident()}
+
+    run(scenario, inline_us_max=1_000)
 
 
 def test_with_a_bound_of_0_a_thread_does_every_commit() -> None:

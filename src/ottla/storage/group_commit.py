@@ -91,6 +91,7 @@ class Commit:
         "replacements",
         "shares",
         "sync_journal",
+        "sync_ns",
         "to_sync",
     )
 
@@ -109,6 +110,8 @@ class Commit:
         self.sync_journal = True
         self.files: list[JournalFile] = []
         """Files of the journal that earlier commits left unsynced."""
+        self.sync_ns = 0
+        """How long its syncs took."""
         self.error: DiskFailedError | None = None
 
     def run(self) -> None:
@@ -157,7 +160,7 @@ class Commit:
                     part.sync()
             else:
                 target.sync()
-        self._group.sync_latency.record((perf_counter_ns() - started_ns) / 1000)
+        self._note_sync(started_ns)
 
     def _sync_journal(self) -> None:
         started_ns = perf_counter_ns()
@@ -166,7 +169,12 @@ class Commit:
         for block, after in zip_longest(self.blocks, self.blocks[1:]):
             if after is None or after.into is not block.into:
                 block.into.sync()
-        self._group.sync_latency.record((perf_counter_ns() - started_ns) / 1000)
+        self._note_sync(started_ns)
+
+    def _note_sync(self, started_ns: int) -> None:
+        took_ns = perf_counter_ns() - started_ns
+        self.sync_ns += took_ns
+        self._group.sync_latency.record(took_ns / 1000)
 
 
 class GroupCommit:
