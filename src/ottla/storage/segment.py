@@ -338,14 +338,15 @@ class Segment:
 
     def take_unsynced(self) -> list[Syncable]:
         """The files that hold what is not on the medium, records first."""
-        targets: list[File | None] = []
+        targets: list[Syncable] = []
         if self.unsynced:
             self.unsynced = False
-            targets.append(self.file())
-        targets += [index.file.sync_target() for index in (self._offsets, self._times) if index is not None]
+            targets.append(FileSync(self.file()))
+        indexes = [index.file.sync_target() for index in (self._offsets, self._times) if index is not None]
         if self._txns is not None:
-            targets.append(self._txns.sync_target())
-        return [FileSync(target) for target in targets if target is not None]
+            indexes.append(self._txns.sync_target())
+        # An index is written to again at the next checkpoint: a descriptor is of more use to a log.
+        return targets + [FileSync(index, and_close=True) for index in indexes if index is not None]
 
     def take_new_names(self) -> bool:
         """Whether index files were made whose names may not be durable. Asked once each."""
