@@ -325,6 +325,16 @@ class LogDirs(Protocol):
         """0 for a partition that nothing was ever written to."""
 
 
+class Room(Protocol):
+    """Whether the disk can take clients' records."""
+
+    is_full: bool
+    """As of the last look."""
+
+    def look(self) -> bool:
+        """Whether it is full now. A system call: for those who would be refused."""
+
+
 class Services(Protocol):
     """A node, as handlers see it."""
 
@@ -390,6 +400,9 @@ class Services(Protocol):
 
     @property
     def log_dirs(self) -> LogDirs: ...
+
+    @property
+    def room(self) -> Room: ...
 
     @property
     def refusals(self) -> Refusals:

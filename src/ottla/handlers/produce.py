@@ -76,7 +76,8 @@ def _append(
 ) -> list[PartitionProduceResponse]:
     """Adds to `waits` what must be committed, and to `leaders` those to turn to for what is led elsewhere."""
     services, now_ms = ctx.services, ctx.now_ms
-    append, partitions = services.committer.append, services.partitions
+    append, partitions, room = services.committer.append, services.partitions, services.room
+    is_full = room.is_full and room.look()
     answers: list[PartitionProduceResponse] = []
     for data in topic.partition_data:
         try:
@@ -88,6 +89,8 @@ def _append(
                 raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
             if acks == ACKS_ALL and not partition.is_safe:
                 raise partition.log.refuse(data.records, ErrorCode.NOT_ENOUGH_REPLICAS)
+            if is_full:
+                raise partition.log.refuse(data.records, ErrorCode.KAFKA_STORAGE_ERROR)
             base_offset = append(partition, data.records, now_ms=now_ms, origin=Origin.CLIENT)
         except BrokerError as error:
             answers.append(_refused_at(topic, data.index, error, leaders, ctx))

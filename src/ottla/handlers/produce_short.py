@@ -92,7 +92,7 @@ class ShortProduce:
             return NOT_TAKEN  # the long way says what is wrong
         services, now_ms = ctx.services, ctx.now_ms
         acks_all = known.acks == ACKS_ALL
-        if services.quotas.active or (acks_all and not partition.is_safe):
+        if services.quotas.active or services.room.is_full or (acks_all and not partition.is_safe):
             return NOT_TAKEN
         committer = services.committer
         try:

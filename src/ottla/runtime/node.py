@@ -59,6 +59,7 @@ from ottla.runtime.quorum_admin import QuorumAdmin
 from ottla.runtime.quorum_snapshots import SnapshotTaker
 from ottla.runtime.quotas import NodeQuotas
 from ottla.runtime.replication import Replication
+from ottla.runtime.room import Room
 from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
 from ottla.runtime.transactions import TransactionCoordinators
@@ -219,6 +220,7 @@ class Node:
             executor=self._commit_threads,
             inline_us_max=self._inline_us_max(),
         )
+        self.room = Room(disk, self.clock)
         self._metadata = new_metadata(
             config=self.config,
             identity=self._identity,
@@ -275,6 +277,10 @@ class Node:
             executor=self._upkeep_threads,
         )
 
+    def _after_commit(self) -> None:
+        self.room.after_commit()
+        self._upkeep.look()
+
     def _inline_us_max(self) -> int:
         """Where nothing waits for the disk, a thread would only cost its switches."""
         journal = self.config.journal
@@ -326,6 +332,7 @@ class Node:
             timers=self._timers,
             loop=self._loop,
             refusals=self.refusals,
+            room=self.room,
         )
         self.partitions = self._replication.partitions
         self.replica_fetches = self._replication.fetches
@@ -369,7 +376,7 @@ class Node:
             changed=self.committer.commit_soon,
         )
         self._cleaning = self._new_cleaning()
-        self.committer.on_commit = self._upkeep.look
+        self.committer.on_commit = self._after_commit
         self.committer.on_broken = self._metadata.quorum.on_broken = self._disk_failed
         self.quorum = QuorumAdmin(metadata=self._metadata, clock=self.clock, timers=self._timers)
         self._snapshots = SnapshotTaker(

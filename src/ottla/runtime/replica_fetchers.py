@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ottla.config.replication import ReplicationConfig
     from ottla.ports import Bytes, Clock
     from ottla.runtime.committer import Committer
+    from ottla.runtime.room import Room
     from ottla.runtime.timers import Timers
     from ottla.services import Deferred
     from ottla.types import TopicId
@@ -63,6 +64,7 @@ class ReplicaFetchers:
         address_of: Callable[[int], Address | None],
         send: Callable[..., Deferred[Any]],
         committer: Committer,
+        room: Room,
         config: ReplicationConfig,
         clock: Clock,
         timers: Timers,
@@ -74,6 +76,7 @@ class ReplicaFetchers:
         self.address_of = address_of
         self.send: Callable[..., Deferred[Any]] = send
         self.committer = committer
+        self.room = room
         self.config = config
         self.clock = clock
         self.timers = timers
@@ -297,6 +300,7 @@ class ReplicaFetcher:
         log, committer = replica.log, self._node.committer
         try:
             if data.records:
+                self._require_room()
                 committer.append_as_follower(replica, cast("Bytes", data.records), now_ms=now_ms)
             if data.log_start_offset > log.start_offset:
                 committer.delete_records_before(replica, min(data.log_start_offset, log.end_offset))
@@ -311,6 +315,11 @@ class ReplicaFetcher:
             replica.is_busy = True
             return True
         return False
+
+    def _require_room(self) -> None:
+        room = self._node.room
+        if room.is_full and room.look():
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
     def _committed(self, appended: list[Replica], done: Deferred[Any]) -> None:
         self._committing -= 1

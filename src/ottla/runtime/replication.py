@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.runtime.broker_client import BrokerClient
     from ottla.runtime.committer import Committer
     from ottla.runtime.controller_channel import ControllerChannel
+    from ottla.runtime.room import Room
     from ottla.runtime.timers import Timers
     from ottla.storage.log_manager import LogManager
 
@@ -49,6 +50,7 @@ class Replication:
         timers: Timers,
         loop: asyncio.AbstractEventLoop,
         refusals: Refusals,
+        room: Room,
     ) -> None:
         self._image = image
         self._watermarks = HighWatermarks(
@@ -89,6 +91,7 @@ class Replication:
             address_of=self._address_of,
             send=client.send,
             committer=committer,
+            room=room,
             config=config.replication,
             clock=clock,
             timers=timers,

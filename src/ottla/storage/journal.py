@@ -14,6 +14,7 @@ All decisions are made in the event loop (`block`, `release`); a thread is hande
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ FIRST_FILE_BYTES = 1 << 20
 """What can be written with zeros in passing."""
 FREE_FILES_MAX = 2
 """Files kept for later use; more are removed, so that a burst does not hold its room on the disk for ever."""
+RESERVE_BYTES = 16 << 20
+"""What is left on the disk for the node's own records and blocks. Files are not made in advance from that."""
 _ZEROS = bytes(256 << 10)
 
 
@@ -93,7 +96,7 @@ class FilePreparation:
         self.made: JournalFile | None = None
 
     def run(self) -> None:
-        file = _zeroed(self._disk, self._number, self._size_bytes)
+        file = _zeroed(self._disk, self._number, self._size_bytes, leave_bytes=RESERVE_BYTES)
         file.sync()
         self._disk.sync_directory(DIRECTORY)
         self.made = JournalFile(self._disk, self._number, file, self._size_bytes, new_name=False)
@@ -262,11 +265,14 @@ class Journal:
             self._disk.remove(file_path(file.number))
 
 
-def _zeroed(disk: Disk, number: int, size_bytes: int) -> File:
+def _zeroed(disk: Disk, number: int, size_bytes: int, *, leave_bytes: int = 0) -> File:
+    """OSError if that does not leave so much on the disk."""
     path = file_path(number)
     file = disk.open(path, create=True)
     try:
         for at in range(0, size_bytes, len(_ZEROS)):
+            if leave_bytes and disk.free_bytes() < leave_bytes + len(_ZEROS):
+                raise OSError(errno.ENOSPC, "No space is left but the reserve", path)
             file.pwritev([_ZEROS[: size_bytes - at]], at)
     except OSError:
         disk.remove(path)  # a part of it would only take room that is missing
