@@ -17,7 +17,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
-from ottla.errors import BrokerError, ErrorCode, invariant
+from ottla.errors import BrokerError, ErrorCode, broken
 from ottla.replication.followers import Follower
 from ottla.replication.readable import NO_OFFSET, Readable, Waiter
 
@@ -130,7 +130,8 @@ class Partition(Readable):
         """A commit has covered `size_bytes` more of the log."""
         if self._is_alone:
             durable = self.log.durable_offset
-            invariant(durable >= self.high_watermark, f"{self.topic}-{self.index}: the high watermark would go back")
+            if durable < self.high_watermark:
+                broken(f"{self.topic}-{self.index}: the high watermark would go back")
             if durable > self.high_watermark:
                 self.high_watermark = durable
                 if self.waiters:
