@@ -63,4 +63,4 @@ class DefaultSource(DataSource):
 
         if overwrite:
             raise OptionsError("a topic can't be overwritten: use output mode append or update")
-        return StreamWriter(SinkOptions.parse(self.options, schema))
+        return StreamWriter(SinkOptions.parse(self.options, schema)).plan()

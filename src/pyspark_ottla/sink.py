@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -187,6 +187,17 @@ class StreamWriter(_Writes, DataSourceStreamArrowWriter):
     committed.
     """
 
+    _last_abort: Identity | None = None
+    """When the batch was planned. None: not known."""
+
+    def plan(self) -> Self:
+        """In the driver, before tasks get their copies: so that they can tell that the batch was aborted since."""
+        query = query_of(self._options.checkpoint)
+        if query is not None and self._options.is_exactly_once:
+            with self._cluster() as cluster:
+                self._last_abort = TwoPhase(cluster, query, 0).last_abort()
+        return self
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         if not self._options.is_exactly_once:
             return self._write_plainly(iterator)
@@ -201,7 +212,7 @@ class StreamWriter(_Writes, DataSourceStreamArrowWriter):
         self, cluster: Cluster, rows: Iterator[pa.RecordBatch], query: str, batch: int, task: int
     ) -> Written:
         """Exactly once, for one task of a batch."""
-        protocol = TwoPhase(cluster, query, batch)
+        protocol = TwoPhase(cluster, query, batch, self._last_abort)
         try:
             begun = protocol.begin(task)
         except WireError as error:
@@ -263,18 +274,18 @@ class StreamWriter(_Writes, DataSourceStreamArrowWriter):
             if marked:
                 self._markers(cluster, _query(messages), batchId).abort(marked)
             elif prepared:
-                TwoPhase(cluster, _query(messages), batchId).abort()
+                TwoPhase(cluster, _query(messages), batchId).abort(len(messages))
             elif self._options.is_exactly_once:
-                self._abort_unheard(cluster, batchId)
+                self._abort_unheard(cluster, batchId, len(messages))
 
-    def _abort_unheard(self, cluster: Cluster, batch: int) -> None:
+    def _abort_unheard(self, cluster: Cluster, batch: int, task_count: int) -> None:
         """No task got as far as to tell of itself, but Spark may have killed some in the middle of writing."""
         query = query_of(self._options.checkpoint)
         if query is None:
             log.warning("transactions of the tasks of batch %d may stay open until the query runs again", batch)
             return
         try:
-            TwoPhase(cluster, query, batch).abort()
+            TwoPhase(cluster, query, batch).abort(task_count)
         except WireError as error:
             if error.code not in NO_TWO_PHASES:  # else they end by themselves, after transaction.timeout.ms
                 raise

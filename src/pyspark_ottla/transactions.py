@@ -11,6 +11,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from ottla.errors import ErrorCode
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
@@ -29,8 +30,8 @@ from pyspark_ottla.producing import Identity
 from pyspark_ottla.wire import GROUP, TRANSACTION, Broker, Cluster, WireError, check
 
 __all__ = [
-    "FENCED", "NOT_OURS", "Mark", "TakenOver", "commit_mark", "end", "marks", "open_transactions", "start",
-    "take_over", "write_mark",
+    "FENCED", "NOBODY", "NOT_OURS", "Mark", "TakenOver", "commit_mark", "end", "holder", "marks", "open_transactions",
+    "start", "take_over", "write_mark",
 ]  # fmt: skip
 
 TWO_PHASES_FROM: Final = 6
@@ -41,6 +42,8 @@ FENCED: Final = frozenset(
 NOT_OURS: Final = FENCED | {ErrorCode.INVALID_TXN_STATE}
 """Or what we would abort is committed."""
 GROUPS_FROM: Final = 8
+NOBODY: Final = Identity(-1, -1)
+"""Less than any producer."""
 
 
 class TakenOver(NamedTuple):
@@ -91,6 +94,21 @@ def take_over(cluster: Cluster, transactional_id: str) -> TakenOver:
         return TakenOver(
             Identity(answer.producer_id, answer.producer_epoch), None if prepared.producer_id < 0 else prepared
         )
+
+    return cluster.persist(attempt)
+
+
+def holder(cluster: Cluster, transactional_id: str) -> Identity:
+    """The producer that has this id now; NOBODY if none ever had, or not for long. Changes nothing."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    def attempt() -> Identity:
+        answer: DescribeTransactionsResponse = cluster.coordinator(TRANSACTION, transactional_id).ask(request)
+        (state,) = answer.transaction_states
+        if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return NOBODY
+        check(state.error_code, transactional_id)
+        return Identity(state.producer_id, state.producer_epoch)
 
     return cluster.persist(attempt)
 

@@ -14,6 +14,11 @@ visible; an orphan that has not decided never will, since any task of the new ru
 and one that has is found in step 3, upon which the driver only does 7 again. No attempt that is late can abort what
 was decided: in step 5 it lost its id, and if it takes it back it comes by step 3, or by step 2 before 6, which then
 fails. An abort that Spark asks for goes by the same steps, so it can't undo a decision either.
+
+Spark aborts a batch when a task has failed, while others may be writing, or not have begun. So that none of them leaves
+a transaction open that nobody ends, an abort first starts `<query>-aborts` and then takes over the ids of all tasks.
+The driver has noted who held that id when it planned the batch, and a task that finds somebody else in it, after step
+1, goes no further. A task that has not seen the abort there has had its id before the abort took it.
 """
 
 from __future__ import annotations
@@ -23,7 +28,17 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pyspark_ottla.producing import Identity
-from pyspark_ottla.transactions import FENCED, Mark, commit_mark, end, marks, open_transactions, start, take_over
+from pyspark_ottla.transactions import (
+    FENCED,
+    Mark,
+    commit_mark,
+    end,
+    holder,
+    marks,
+    open_transactions,
+    start,
+    take_over,
+)
 from pyspark_ottla.wire import Cluster, WireError
 
 __all__ = ["INTENT", "BatchLostError", "Prepared", "TwoPhase"]
@@ -34,7 +49,7 @@ INTENT: Final = "tasks="
 
 
 class BatchLostError(Exception):
-    """Another run of the batch has taken over. Nothing was decided by this one."""
+    """Another run of the batch has taken over, or it was aborted. Nothing was decided by this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +78,11 @@ class Begun(NamedTuple):
 class TwoPhase:
     """The protocol, for one batch of one query."""
 
-    def __init__(self, cluster: Cluster, query: str, batch: int) -> None:
+    def __init__(self, cluster: Cluster, query: str, batch: int, planned: Identity | None = None) -> None:
+        """`planned`: what `last_abort` was when the batch was planned, if that is known."""
         self._cluster = cluster
         self._batch = batch
+        self._planned = planned
         self.group = f"ottla-spark-{query}"
 
     def transactional_id(self, task: int) -> str:
@@ -75,18 +92,28 @@ class TwoPhase:
     def _decision_id(self) -> str:
         return f"{self.group}-decision"
 
+    @property
+    def _aborts_id(self) -> str:
+        return f"{self.group}-aborts"
+
     # In tasks
 
     def begin(self, task: int) -> Begun:
         """Steps 1 to 4, but for the writing."""
         name = self.transactional_id(task)
+        self._require_not_aborted()  # a task that is late should not take the id from one that is not
         taken = take_over(self._cluster, name)
+        self._require_not_aborted()
         decider = start(self._cluster, self._decision_id, DECISION_TIMEOUT_MS)
         if self._decision() is not None:
             return Begun(taken.identity, decider, True)
         if taken.prepared is None:
             return Begun(taken.identity, decider, False)
         return Begun(end(self._cluster, name, taken.identity, commits=False), decider, False)
+
+    def _require_not_aborted(self) -> None:
+        if self._planned is not None and self.last_abort() > self._planned:
+            raise BatchLostError(f"batch {self._batch} was aborted before this task began")
 
     def give_up(self, task: int, writer: Identity) -> None:
         """After a failure in the middle of writing. If another attempt has taken over, there is nothing to do."""
@@ -97,6 +124,10 @@ class TwoPhase:
                 raise
 
     # In the driver
+
+    def last_abort(self) -> Identity:
+        """Of any batch of the query: greater after each."""
+        return holder(self._cluster, self._aborts_id)
 
     def commit(self, prepared: Sequence[Prepared]) -> None:
         if any(message.is_decided for message in prepared):
@@ -110,9 +141,11 @@ class TwoPhase:
                 self._commit_one(task, identity)
         self._abort_left_over(from_task=len(prepared))
 
-    def abort(self) -> None:
-        """End what is open: commit it if the batch was decided after all."""
-        names = [name for name in open_transactions(self._cluster, f"{self.group}-") if name != self._decision_id]
+    def abort(self, task_count: int) -> None:
+        """End what is open: commit it if the batch was decided after all. No task of the batch opens anything later."""
+        start(self._cluster, self._aborts_id, DECISION_TIMEOUT_MS)
+        names = {self.transactional_id(task) for task in range(task_count)}
+        names |= set(open_transactions(self._cluster, f"{self.group}-")) - {self._decision_id}
         taken = {name: take_over(self._cluster, name) for name in names}
         start(self._cluster, self._decision_id, DECISION_TIMEOUT_MS)
         if self._decision() is not None:

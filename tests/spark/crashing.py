@@ -37,7 +37,7 @@ class CrashingSource(DefaultSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> CrashingWriter:  # noqa: N802 - Spark's name
         options = SinkOptions.parse(self.options, schema)
-        return CrashingWriter(options, self.options["fault"], self.options["flags"])
+        return CrashingWriter(options, self.options["fault"], self.options["flags"]).plan()
 
 
 class CrashingWriter(StreamWriter):

@@ -9,8 +9,8 @@ import pytest
 
 from ottla.protocol.compression import Compression
 from pyspark_ottla.encoding import Encoder
-from pyspark_ottla.producing import Sender
-from pyspark_ottla.transactions import end, take_over
+from pyspark_ottla.producing import Identity, Sender
+from pyspark_ottla.transactions import FENCED, NOBODY, end, take_over
 from pyspark_ottla.two_phase import BatchLostError, Begun, Prepared, TwoPhase
 from pyspark_ottla.wire import Cluster, WireError
 from tests.spark.reading import Topics
@@ -24,8 +24,8 @@ class Query:
         self._topics, self._cluster = topics, cluster
         self.name = uuid.uuid4().hex
 
-    def protocol(self, batch: int = 0) -> TwoPhase:
-        return TwoPhase(self._cluster, self.name, batch)
+    def protocol(self, batch: int = 0, planned: Identity | None = None) -> TwoPhase:
+        return TwoPhase(self._cluster, self.name, batch, planned)
 
     def write(self, begun: Begun, task: int, values: list[bytes]) -> None:
         sender = Sender(
@@ -185,7 +185,7 @@ def test_an_abort_ends_what_is_open(query: Query) -> None:
     query.task(0, [b"a"])
     query.task(1, [b"b"])
 
-    query.protocol().abort()
+    query.protocol().abort(2)
 
     assert query.open() == []
     assert query.committed() == []
@@ -194,7 +194,48 @@ def test_an_abort_ends_what_is_open(query: Query) -> None:
 def test_an_abort_of_a_committed_batch_undoes_nothing(query: Query) -> None:
     query.protocol().commit([query.task(0, [b"a"])])
 
-    query.protocol().abort()
+    query.protocol().abort(2)
+
+    assert query.committed() == [b"a"]
+
+
+def test_a_task_that_has_begun_when_the_batch_is_aborted_can_not_write_any_more(query: Query) -> None:
+    begun = query.protocol().begin(1)
+
+    query.protocol().abort(2)
+
+    with pytest.raises(WireError) as refused:
+        query.write(begun, 1, [b"late"])
+    assert refused.value.code in FENCED
+    assert query.open() == []
+
+
+def test_a_task_that_begins_after_the_batch_was_aborted_is_refused_and_one_of_the_next_run_is_not(query: Query) -> None:
+    planned = query.protocol().last_abort()
+    assert planned == NOBODY
+    query.protocol(planned=planned).begin(0)
+
+    query.protocol().abort(2)
+
+    with pytest.raises(BatchLostError, match="batch 0 was aborted before this task began"):
+        query.protocol(planned=planned).begin(1)
+    again = query.protocol().last_abort()
+    begun = query.protocol(planned=again).begin(1)
+    query.write(begun, 1, [b"again"])
+    query.protocol().abort(2)
+    with pytest.raises(BatchLostError):
+        query.protocol(planned=again).begin(0)
+    assert query.open() == []
+
+
+def test_a_late_task_takes_nothing_from_the_run_that_followed_the_abort(query: Query) -> None:
+    planned = query.protocol().last_abort()
+    query.protocol().abort(1)
+    prepared = query.task(0, [b"a"])
+
+    with pytest.raises(BatchLostError):
+        query.protocol(planned=planned).begin(0)
+    query.protocol().commit([prepared])
 
     assert query.committed() == [b"a"]
 
