@@ -65,6 +65,22 @@ def test_many_logs_are_done_in_slices() -> None:
     assert manager.group_commit.unsynced == {}
 
 
+def test_slices_that_are_synced_together_count_when_they_are() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    many_logs(manager, 2 * LOGS_PER_SLICE)
+    log = manager.get(TopicPartition("many", 0), b"m" * 16, CONFIG)
+    job = begin_checkpoint(manager)
+    assert job is not None
+    job.run()
+    following = job.finish()
+    assert log.recovery_point == 0
+
+    run_all(following)
+    assert log.recovery_point == 1
+    assert KnownOffsets.read(disk.crash(NOTHING_UNSYNCED)).of(b"m" * 16, 0).recovery_point == 1
+
+
 def test_a_log_that_is_cut_meanwhile_is_synced_up_to_the_cut_only() -> None:
     disk = CrashingDisk()
     manager = start(disk)

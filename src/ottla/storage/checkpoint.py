@@ -2,7 +2,8 @@
 
 A checkpoint covers everything that was committed before it began. It goes through the logs that the journal holds
 something of, a slice at a time, so that the event loop is never away for long: the loop takes what a slice has to sync,
-a thread syncs it, the loop takes the next. When all logs are through, the checkpoint files at the top of the data
+a thread syncs it, the loop takes the next. Of many logs several slices are synced together, since one sync of the whole
+disk takes little longer than one of a file. When all logs are through, the checkpoint files at the top of the data
 directory are written, and only then may the journal use its files again: from now on they are what recovery knows of
 these logs.
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 LOGS_PER_SLICE = 32
 """Taking the dirty files of a log costs the loop some 20 µs."""
+SYNCED_TOGETHER = 1_024
+"""Files that gather before they are synced, while there are more logs to come."""
 
 
 Files: TypeAlias = "Callable[[Iterable[Log]], list[Syncable]]"
@@ -59,11 +62,13 @@ class Checkpoint:
         """What the journal will still hold of each, once this is complete."""
         self._done: dict[Log, None] = {}
         self._offsets: dict[Log, int] = {}
-        """Those of this slice, and how far they will be synced."""
+        """Those whose files are taken and not synced, and how far they will be."""
         # The journal must not be behind what is in the segments for good: recovery would take it back.
         self._targets: list[tuple[Log | None, Syncable]] = [(None, file) for file in group.take_unsynced_files()]
         self._targets += group.left_over
         group.left_over = []
+        self._is_gathering = False
+        """Whether the next slice comes before what was taken is synced."""
         self._is_last = False
         self._error: OSError | None = None
         self._failed_sync = False
@@ -86,6 +91,8 @@ class Checkpoint:
         return any(owner is log for owner, _ in self._targets)
 
     def run(self) -> None:
+        if self._is_gathering:
+            return  # the loop has had its turn meanwhile, which is what slices are for
         if len(self._targets) >= MANY_SYNCS:
             self._sync_together()
         else:
@@ -119,9 +126,11 @@ class Checkpoint:
         if self._error is not None:
             self._give_up(self._error)
             return None
-        for log, offset in self._offsets.items():
-            log.synced_upto(offset)
-        self._group.look_for_quiet()
+        if not self._is_gathering:
+            for log, offset in self._offsets.items():
+                log.synced_upto(offset)
+            self._offsets = {}
+            self._group.look_for_quiet()
         if self._is_last:
             self._complete()
             return None
@@ -129,7 +138,6 @@ class Checkpoint:
 
     def take_slice(self) -> Checkpoint | None:
         """What to sync next: some logs, or the files at the end."""
-        self._offsets = {}
         try:
             if self._logs:
                 self._take_logs()
@@ -147,6 +155,7 @@ class Checkpoint:
             self._targets += [(log, target) for target in log.take_dirty_files()]
             del self._logs[log]
             self._done[log] = None
+        self._is_gathering = bool(self._logs) and len(self._targets) < SYNCED_TOGETHER
 
     def _give_up(self, error: OSError) -> None:
         """No room for an index or a checkpoint file: try again later. A failed sync of records is another matter."""
