@@ -284,3 +284,10 @@ def settle(host: Host, clients: Sequence[Client], tickets: Sequence[Ticket]) -> 
         synced = client.sync(work if client.member_id == leader_id else None)
         assert synced.waits or isinstance(synced.answer, SyncGroupResponse)
     assert host.state_of(clients[0].group_id) == "Stable"
+
+
+def joined_alone(host: Host, client: Client, api_version: int = 9) -> Ticket:
+    """The answer to a first member, when the group has waited for others."""
+    ticket = client.enter(api_version)
+    host.after(DELAY_MS)
+    return ticket

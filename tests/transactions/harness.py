@@ -147,3 +147,12 @@ class Host:
     @property
     def state(self) -> str:
         return self.describe().transaction_state
+
+
+def worn_out_producer(host: Host) -> Producer:
+    """One that has the last epoch of its id."""
+    producer = host.producer()
+    while producer.epoch < 2**15 - 2:
+        producer = host.producer()
+    assert producer.producer_id == FIRST_PRODUCER_ID
+    return producer
