@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 DESKTOP = 1280
 PHONE = 390
@@ -46,15 +46,13 @@ class Visitor:
         self.url = url
         self.problems: list[str] = []
         self._browser = browser
+        self._contexts: dict[tuple[int, Theme, float], BrowserContext] = {}
+        """One for each kind of screen: a browser that has been here has most of a page already."""
         expect.set_options(timeout=PATIENCE_MS)
 
     @contextmanager
     def at(self, path: str, *, width: int = DESKTOP, theme: Theme = "light", scale: float = 1) -> Iterator[Page]:
-        context = self._browser.new_context(
-            viewport={"width": width, "height": 820}, color_scheme=theme, device_scale_factor=scale
-        )
-        context.set_default_timeout(PATIENCE_MS)
-        page = context.new_page()
+        page = self._context(width, theme, scale).new_page()
         page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("request", lambda request: self._expect_own(request.url))
@@ -62,7 +60,15 @@ class Visitor:
             page.goto(self.url + path)
             yield page
         finally:
-            context.close()
+            page.close()
+
+    def _context(self, width: int, theme: Theme, scale: float) -> BrowserContext:
+        if (width, theme, scale) not in self._contexts:
+            context = self._contexts[width, theme, scale] = self._browser.new_context(
+                viewport={"width": width, "height": 820}, color_scheme=theme, device_scale_factor=scale
+            )
+            context.set_default_timeout(PATIENCE_MS)
+        return self._contexts[width, theme, scale]
 
     def _expect_own(self, url: str) -> None:
         """Nothing comes from anywhere else."""

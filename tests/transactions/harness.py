@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ottla.config import TransactionConfig
@@ -14,13 +15,15 @@ from ottla.replicated import Result, Token
 from ottla.transactions.ending import End
 from ottla.transactions.log_format import decode_record, encode_record
 from ottla.transactions.shard import NEEDS_PRODUCER_ID, Markers, TransactionShard
-from ottla.transactions.transaction import Producer
+from ottla.transactions.transaction import Producer, Transaction
 from ottla.types import TopicPartition
 from tests.ticket import Ticket
 
 START_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
 FIRST_PRODUCER_ID = 1_000
+LAST_EPOCH = 2**15 - 2
+"""The one after it is kept for fencing."""
 CONFIG = TransactionConfig(transaction_two_phase_commit_enable=True)
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
@@ -149,10 +152,14 @@ class Host:
         return self.describe().transaction_state
 
 
-def worn_out_producer(host: Host) -> Producer:
-    """One that has the last epoch of its id."""
-    producer = host.producer()
-    while producer.epoch < 2**15 - 2:
-        producer = host.producer()
-    assert producer.producer_id == FIRST_PRODUCER_ID
+def worn_out_producer(host: Host, **start: Any) -> Producer:
+    """One that has the last epoch of its id: the log says that it has been started that often."""
+    host.producer(**start)
+    record = decode_record(*host.log[-1])
+    assert isinstance(record, Transaction)
+    often = replace(record, producer_epoch=LAST_EPOCH - 1)
+    host.log.append(encode_record(often))
+    host.shard.replay(often)
+    producer = host.producer(**start)
+    assert producer == Producer(FIRST_PRODUCER_ID, LAST_EPOCH)
     return producer

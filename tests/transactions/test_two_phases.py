@@ -3,7 +3,7 @@
 from ottla.config import TransactionConfig
 from ottla.errors import ErrorCode
 from ottla.transactions.transaction import NEVER_TIMES_OUT_MS, Producer
-from tests.transactions.harness import FIRST_PRODUCER_ID, P0, P1, Host
+from tests.transactions.harness import FIRST_PRODUCER_ID, P0, P1, Host, worn_out_producer
 
 
 def test_two_phases_can_be_forbidden() -> None:
@@ -79,9 +79,7 @@ def test_a_transaction_of_one_phase_is_not_kept() -> None:
 
 def test_the_heir_of_a_worn_out_producer_gets_a_new_producer_id() -> None:
     host = Host()
-    producer = host.producer(enable2_pc=True)
-    while producer.epoch < 2**15 - 2:
-        producer = host.producer(enable2_pc=True)
+    producer = worn_out_producer(host, enable2_pc=True)
     host.add(producer, P0)
     answer = host.init(enable2_pc=True, keep_prepared_txn=True)
     heir = Producer(answer.producer_id, answer.producer_epoch)
