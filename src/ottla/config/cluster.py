@@ -29,7 +29,7 @@ class ClusterConfig:
     """Brokers and their controller."""
 
     broker_heartbeat_interval_ms: int = setting(
-        250, at_least=10, at_most=INT32_MAX, kafka=("broker.heartbeat.interval.ms",)
+        400, at_least=10, at_most=INT32_MAX, kafka=("broker.heartbeat.interval.ms",)
     )
     """The time between two heartbeats that a broker sends to the controller."""
     broker_session_timeout_ms: int = setting(

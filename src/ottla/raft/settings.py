@@ -17,7 +17,7 @@ class RaftSettings:
     election_ticks: int = 10
     """A follower that hears nothing from the leader for this long, up to twice as long by chance, campaigns; a leader
     that hears nothing from a majority for this long steps down."""
-    heartbeat_ticks: int = 2
+    heartbeat_ticks: int = 4
     message_bytes_max: int = 256 * KIB
     """Entries in one message. An entry that is larger travels alone."""
     inflight_messages_max: int = 64

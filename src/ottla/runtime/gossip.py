@@ -27,6 +27,7 @@ from ottla.membership import (
     NodeIdConflict,
 )
 from ottla.ports import Clock, Disk, Random
+from ottla.runtime.beats import towards_beat_ms
 from ottla.runtime.cluster_socket import ClusterSocket
 from ottla.runtime.known_nodes import read_known_nodes, write_known_nodes
 from ottla.runtime.seeds import Seeds
@@ -39,6 +40,8 @@ SEEDS_EVERY_MS = 10_000
 WRITE_AFTER_MS = 500
 """Members come in crowds: they are written once."""
 GOODBYE_MS_MAX = 300
+LATE_MS_MAX = 20
+"""By which a timer is late on a machine that has something else to do."""
 
 QUIET = frozenset({Change.UPDATED})
 """Of no interest to people."""
@@ -78,6 +81,7 @@ class Gossip:
             random=random,
             now_ms=clock.monotonic_ms(),
         )
+        self._interval_ms = config.probe_interval_ms
         self._seeds = tuple(seeds)
         self._remembered = read_known_nodes(disk)
         self._registered: tuple[str, ...] = ()
@@ -175,8 +179,11 @@ class Gossip:
         self._carry_out(self._membership.receive(packet, sender, self._clock.monotonic_ms()))
 
     def _tick(self) -> None:
+        now_ms, due_ms = self._clock.monotonic_ms(), self._timer_ms
         self._timer = self._timer_ms = None
-        self._carry_out(self._membership.tick(self._clock.monotonic_ms()))
+        if due_ms is not None and now_ms - due_ms <= LATE_MS_MAX:
+            now_ms = due_ms  # or the next probe would be later by that, and not on the beat
+        self._carry_out(self._membership.tick(now_ms))
 
     def _carry_out(self, effects: Effects) -> None:
         for to, packet in effects.packets:
@@ -189,13 +196,16 @@ class Gossip:
         due_ms = self._membership.next_deadline_ms()
         if due_ms is None and self._is_stopped:
             self._has_left()
+        now_ms = self._clock.monotonic_ms()
+        if due_ms is not None and due_ms - now_ms >= self._interval_ms - LATE_MS_MAX:
+            due_ms = towards_beat_ms(due_ms, self._interval_ms)  # the next probe; answers are not waited for that long
         if due_ms == self._timer_ms:
             return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = due_ms
         if due_ms is not None:
-            delay_ms = max(0, due_ms - self._clock.monotonic_ms())
+            delay_ms = max(0, due_ms - now_ms)
             self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
 
     def _tell(self, event: Event) -> None:

@@ -29,6 +29,7 @@ from ottla.protocol.messages.broker_registration import (
     Feature,
     Listener,
 )
+from ottla.runtime.beats import nearest_beat_ms
 from ottla.services import Deferred
 from ottla.values import value
 
@@ -322,7 +323,7 @@ class Lifecycle:
             self._look()
             log.debug("heartbeat of broker %d: %s", self._own.broker_id, done.error or code.name)
         if not self._is_asking:
-            self._set_timer(self._pause_ms(), self._heartbeat)
+            self._set_timer(self._until_next_ms(), self._heartbeat)
 
     def _forgotten(self, code: ErrorCode) -> None:
         """Somebody removed this broker from the cluster, or another process has registered under its id."""
@@ -344,10 +345,12 @@ class Lifecycle:
         self._may_leave = self._wants_to_leave and answer.should_shut_down
         self._look()
 
-    def _pause_ms(self) -> int:
+    def _until_next_ms(self) -> int:
         interval_ms = self._config.broker_heartbeat_interval_ms
-        in_a_hurry = (self.is_fenced or self._wants_to_leave) and not self._may_leave
-        return min(HURRY_MS, interval_ms) if in_a_hurry else interval_ms
+        if (self.is_fenced or self._wants_to_leave) and not self._may_leave:
+            return min(HURRY_MS, interval_ms)
+        now_ms = round(self._loop.time() * 1000)
+        return nearest_beat_ms(now_ms + interval_ms, interval_ms) - now_ms
 
     def _set_timer(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._cancel_timer()
