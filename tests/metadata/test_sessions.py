@@ -47,11 +47,11 @@ def test_a_suspect_that_goes_on_being_heard_from_stays() -> None:
     assert lapsed_at(sessions, SESSION_MS, alive=(2,)) == []
 
 
-def test_a_suspect_that_a_new_controller_never_heard_from_has_half_a_lease() -> None:
+def test_a_suspect_that_a_new_controller_never_heard_from_has_a_quarter_of_a_lease() -> None:
     sessions = sessions_of(1, 2)
     sessions.suspect([2])
-    assert lapsed_at(sessions, LEASE_MS // 2 - 100) == []
-    assert lapsed_at(sessions, LEASE_MS // 2) == [2]
+    assert lapsed_at(sessions, LEASE_MS // 4 - 100) == []
+    assert lapsed_at(sessions, LEASE_MS // 4) == [2]
 
 
 def test_suspicion_that_ends_gives_the_whole_session_back() -> None:
@@ -74,7 +74,7 @@ def test_it_looks_often_enough_to_notice_its_own_absence() -> None:
     sessions.lapsed(HEARTBEAT_MS)
     assert sessions.next_look_ms() == 2 * HEARTBEAT_MS
     sessions.suspect([1])
-    assert sessions.next_look_ms() == LEASE_MS // 2
+    assert sessions.next_look_ms() == LEASE_MS // 4
     sessions.end(1)
     assert sessions.next_look_ms() is None
 

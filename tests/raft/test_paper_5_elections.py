@@ -8,6 +8,7 @@ import pytest
 
 from ottla.errors import InvariantError
 from ottla.raft.entry import Entry, EntryId, HardState
+from ottla.raft.follower import DOUBT_TICKS
 from ottla.raft.messages import (
     Append,
     AppendReply,
@@ -365,3 +366,57 @@ def test_a_node_with_a_higher_term_than_the_leaders_gets_the_cluster_to_elect_an
     net.pass_time(4 * ELECTION_TICKS)
     assert net.leader.node.term >= 8
     assert net[3].node.leader_id == net.leader.node_id
+
+
+# Signs from elsewhere that the leader is dead.
+
+
+def silence(net: Net, ticks: int) -> None:
+    """The leader, node 1, is dead, and this much time passes."""
+    net.crash(1)
+    net.tick(2, 3, count=ticks)
+
+
+def test_who_is_told_that_a_silent_leader_is_dead_elects_another_at_once() -> None:
+    net = Net([1, 2, 3])
+    net.elect(1)
+    silence(net, SETTINGS.heartbeat_ticks + 1)
+    for node_id in (2, 3):
+        net[node_id].node.doubt_leader()
+    net.pass_time(1)
+    assert net.leader.node_id == 2, "the first of the others, and it need not try twice"
+
+
+def test_the_next_voter_campaigns_if_the_first_is_dead_too() -> None:
+    net = Net([1, 2, 3, 4, 5])
+    net.elect(1)
+    net.crash(1)
+    net.crash(2)
+    net.tick(3, 4, 5, count=SETTINGS.heartbeat_ticks + 1)
+    for node_id in (3, 4, 5):
+        net[node_id].node.doubt_leader()
+    net.pass_time(1 + DOUBT_TICKS)
+    assert net.leader.node_id == 3
+
+
+def test_nobody_doubts_a_leader_that_was_heard_a_moment_ago() -> None:
+    net = Net([1, 2, 3])
+    leader = net.elect(1)
+    net.tick(2, 3, count=SETTINGS.heartbeat_ticks)
+    for node_id in (2, 3):
+        net[node_id].node.doubt_leader()
+    net.tick(2, 3, count=1 + DOUBT_TICKS)
+    net.settle()
+    assert (leader.node.is_leader, leader.node.term) == (True, 1)
+
+
+def test_a_leader_that_is_doubted_wrongly_and_heard_again_stays_one() -> None:
+    net = Net([1, 2, 3])
+    leader = net.elect(1)
+    net.tick(2, 3, count=SETTINGS.heartbeat_ticks + 1)
+    for node_id in (2, 3):
+        net[node_id].node.doubt_leader()
+    net.tick(1, count=SETTINGS.heartbeat_ticks)
+    net.settle()
+    net.pass_time(4 * ELECTION_TICKS)
+    assert (leader.node.is_leader, leader.node.term) == (True, 1)

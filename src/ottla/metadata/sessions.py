@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ottla.config import BrokerConfig
 
-UNHEARD_LEASE_SHARE = 2
-"""A new controller waits half a lease for a broker that gossip takes for dead: brokers that live hurry to it."""
+UNHEARD_LEASE_SHARE = 4
+"""A new controller waits a quarter of a lease for a broker that gossip takes for dead: those that live hurry to it."""
 
 
 @dataclass(slots=True)

@@ -23,6 +23,9 @@ from ottla.raft.ready import ReadResult
 OBSERVER_PATIENCE = 2
 """Observers get fewer heartbeats than voters, and wait this much longer for one."""
 
+DOUBT_TICKS = 4
+"""Between the campaigns of two voters that heard at the same moment that the leader seems to be dead."""
+
 
 class Follower:
     __slots__ = ("_core", "_ticks_to_attach")
@@ -127,6 +130,18 @@ class Follower:
         elif core.ticks_of_silence >= core.election_timeout_ticks or core.log.voters.ids == (core.node_id,):
             return Next.PRE_CANDIDATE
         return None
+
+    def doubt(self) -> None:
+        """Others take the leader for dead. If it has missed a heartbeat here too, do not wait for the silence to become
+        long: the first of the other voters campaigns at the next tick, by when all will have heard of the doubt and
+        give it their votes, and the others one after the other if that comes to nothing."""
+        core = self._core
+        if core.leader_id is None or not core.may_campaign or core.ticks_of_silence <= core.settings.heartbeat_ticks:
+            return
+        core.ticks_of_silence = max(core.ticks_of_silence, core.settings.election_ticks)
+        before = sum(node_id < core.node_id for node_id in core.log.voters.ids if node_id != core.leader_id)
+        patience = core.ticks_of_silence + 1 + before * DOUBT_TICKS
+        core.election_timeout_ticks = min(core.election_timeout_ticks, patience)
 
     def _seek_leader(self) -> None:
         core = self._core

@@ -142,6 +142,11 @@ class RaftNode:
             for _ in range(ticks):
                 self.tick()
 
+    def doubt_leader(self) -> None:
+        """There are signs that the leader is dead. They may be wrong: nothing but an election follows from it."""
+        if isinstance(self._role, Follower):
+            self._role.doubt()
+
     def step(self, message: Message) -> None:
         """A message has come."""
         invariant(message.sender != self.node_id, f"a message from itself: {message}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ottla.config import BrokerConfig
+    from ottla.membership import MemberChanged
     from ottla.metadata.image import MetadataImage
     from ottla.ports import Clock, Disk
     from ottla.runtime.broker_client import BrokerClient
@@ -71,7 +72,12 @@ class Others:
         """Be found by others, under the address that clients use, and talk to them."""
         gossip = await self._gossip(identity, kafka)
         quorum = self._metadata.quorum
-        gossip.on_change(lambda _event: quorum.set_contacts(gossip.live()))
+
+        def members_changed(_event: MemberChanged) -> None:
+            quorum.set_contacts(gossip.live())
+            quorum.doubt(gossip.dead())
+
+        gossip.on_change(members_changed)
         quorum.transport = self._door.peers
         await self._door.peers.serve()
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.errors import BrokerError, ErrorCode
@@ -27,6 +27,7 @@ from ottla.raft.ready import Leadership, Ready
 from ottla.raft.settings import RaftSettings
 from ottla.raft.status import Status
 from ottla.raft.voters import Voter, VoterSet
+from ottla.runtime.beats import towards_beat_ms
 
 if TYPE_CHECKING:
     from ottla.ports import Clock, Random
@@ -204,7 +205,8 @@ class Quorum:
             self._let_quiet_time_pass()
             now_ms = self._clock.monotonic_ms()
             if now_ms - self._counted_ms >= self.tick_ms - CLOCK_ERROR_MS:
-                self._counted_ms = now_ms
+                is_on_time = abs(now_ms - self._alarm_ms) < self.tick_ms // 2
+                self._counted_ms = self._alarm_ms if is_on_time else now_ms
                 self._guarded(self._node.tick)
             self.pump()
 
@@ -225,6 +227,13 @@ class Quorum:
             self._alarm.cancel()
             self._counted_ms -= self.tick_ms
             self._tick()
+
+    def doubt(self, dead: Collection[int]) -> None:
+        """These nodes seem to be dead: if the leader is one of them, it need not be waited for as long."""
+        if self._takes_part and self._node.leader_id in dead:
+            self._let_quiet_time_pass()
+            self._guarded(self._node.doubt_leader)
+            self._arm()
 
     @property
     def _takes_part(self) -> bool:
@@ -319,6 +328,8 @@ class Quorum:
         if not self._takes_part or self._node.is_alone:
             return
         due_ms = self._counted_ms + (1 + self._node.quiet_ticks) * self.tick_ms
+        if self._node.is_leader:
+            due_ms = towards_beat_ms(due_ms, self.settings.heartbeat_ticks * self.tick_ms)
         if self._alarm is not None:
             if self.refusal is not None or due_ms >= self._alarm_ms:
                 return
