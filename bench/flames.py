@@ -4,7 +4,6 @@ The recording slows the broker down, since it is stopped for every sample, so th
 share of a frame. py-spy must be allowed to look into other processes: as root, or with ptrace_scope 0.
 """
 
-import os
 import re
 import shlex
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from bench.fleet import Fleet
 from bench.loads import raw, rd
+from bench.machine import others_cores
 from bench.native import DriverError, Measured, rdload
 from bench.plan import Plan, Run
 from bench.servers import Server
@@ -39,9 +39,9 @@ def run_on(fleet: Fleet, plan: Plan, *, pictures: Path, done: Callable[[Run], No
     server.resume()
     runs = []
     for workload in plan.workloads:
-        load = os.getloadavg()[0]
+        others = others_cores()
         figures = _recorded(server, workload, plan.windows, pictures / f"{workload.replace('_', '-')}.svg")
-        runs.append(Run(workload=workload, system=server.name, repetition=0, figures=figures, load=load))
+        runs.append(Run(workload=workload, system=server.name, repetition=0, figures=figures, others=others))
         done(runs[-1])
     server.pause()
     return runs

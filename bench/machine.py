@@ -4,19 +4,44 @@ import os
 import platform
 import re
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+LOOK_S = 0.3
+_BUSY_SHARE = 0.25
+_STAT = Path("/proc/stat")
+_IDLE, _IO_WAIT, _STEAL = 3, 4, 7
+"""Columns of /proc/stat. Those after the last are counted in the first ones already."""
 
-def load_warning(loads: Sequence[float]) -> list[str]:
-    highest, cores = max(loads, default=0.0), os.cpu_count() or 1
-    if highest <= 2 * cores:
+
+def others_cores() -> float:
+    """How many cores are at work now. To be asked while nothing of ours is: then that is others.
+
+    The load average would tell of ourselves too: it is the mean of a minute in which servers were warmed up.
+    """
+    before_s, began = _busy_s(), time.monotonic()
+    time.sleep(LOOK_S)
+    return (_busy_s() - before_s) / (time.monotonic() - began)
+
+
+def _busy_s() -> float:
+    ticks = [int(column) for column in _STAT.read_text().split("\n", 1)[0].split()[1 : _STEAL + 2]]
+    return (sum(ticks) - ticks[_IDLE] - ticks[_IO_WAIT]) / os.sysconf("SC_CLK_TCK")
+
+
+def is_busy(others: Sequence[float], cores: int | None) -> bool:
+    """Whether others took so much before the runs, in the mean, that rates and latencies tell of them too."""
+    return sum(others) > _BUSY_SHARE * (cores or 1) * len(others)
+
+
+def busy_warning(others: Sequence[float]) -> list[str]:
+    if not is_busy(others, os.cpu_count()):
         return []
-    return [
-        "",
-        f"The load average was up to {highest:.1f} on {cores} cores: rates and latencies are not to be trusted.",
-    ]
+    mean = sum(others) / len(others)
+    told = f"Other work took {mean:.1f} of {os.cpu_count()} cores: rates and latencies are not to be trusted."
+    return ["", told]
 
 
 def machine() -> dict[str, Any]:

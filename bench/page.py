@@ -24,7 +24,7 @@ with `log.flush.interval.messages=1`: an acknowledged record is on disk. "Page c
 `durability: os`. [How it is measured](../BENCHMARKS.md).
 
 This page and its pictures are made from `results.json` by `python -m bench page`. Each item is measured on its own
-(`make bench ITEM=…`), and tells when, at which commit, and how busy the machine was when it began.
+(`make bench ITEM=…`), and tells when, at which commit, and how many cores others took of the machine.
 """
 _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
     "throughput": (("mb_per_s", "{} MB/s"), ("broker_cpu_us", "{} µs")),
@@ -137,7 +137,8 @@ def _when(measured: dict[str, Any]) -> str:
     parts = [f"Measured {measured['measured_at']} at {measured['machine']['commit']}", f"{measured['form']} form", runs]
     if measured["seconds"]:
         parts.append(f"windows of {measured['seconds']:g} s")
-    parts.append(f"load average {measured['load']['first']:g} at the start")
+    others = measured["others"]
+    parts.append("what else ran is not known" if others is None else f"{others:g} cores taken by other work")
     told = ", ".join(parts) + "."
     if results.was_busy(measured):
         told += " **The machine was busy with other work: rates and latencies are hints only.**"

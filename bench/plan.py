@@ -22,5 +22,5 @@ class Run:
     system: str
     repetition: int
     figures: Measured
-    load: float = 0.0
-    """The load average when it began: what else the machine was doing, and the run before."""
+    others: float = 0.0
+    """How many cores were at work for others just before it began."""

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.machine import others_cores
 from bench.native import DriverError, Measured
 from bench.plan import Plan, Run
 from bench.queue_kinds import KINDS
@@ -40,11 +41,13 @@ def run(plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
             for system in rotated(plan.systems, repetition):
                 if "batched" in workload and not KINDS[system].has_batches:
                     continue
-                load = os.getloadavg()[0]
                 os.sync()
+                others = others_cores()
                 touch_page_cache(plan.touch_gb)
                 figures = _measured(workload, system, plan.windows.seconds)
-                runs.append(Run(workload=workload, system=system, repetition=repetition, figures=figures, load=load))
+                runs.append(
+                    Run(workload=workload, system=system, repetition=repetition, figures=figures, others=others)
+                )
                 done(runs[-1])
     return runs
 

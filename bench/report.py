@@ -7,7 +7,7 @@ from typing import Any
 
 from bench import apache_kafka
 from bench.goals import missed
-from bench.machine import load_warning, machine
+from bench.machine import busy_warning, machine
 from bench.native import Measured
 from bench.plan import Run
 from bench.workloads import BY_NAME
@@ -125,7 +125,7 @@ def table(runs: Sequence[Run]) -> str:
     for workload, figures in summary.items():
         cells = [line(figures[system]) if system in figures else "" for system in systems]
         lines.append(f"| {BY_NAME[workload].title} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, *_ratios(summary), *_missed_goals(summary), *load_warning([run.load for run in runs])])
+    return "\n".join([*lines, *_ratios(summary), *_missed_goals(summary), *busy_warning([run.others for run in runs])])
 
 
 def _ratios(summary: dict[str, dict[str, Measured]]) -> list[str]:
@@ -167,7 +167,7 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
                 "workload": run.workload,
                 "system": run.system,
                 "repetition": run.repetition,
-                "load": run.load,
+                "others": run.others,
                 **run.figures,
             }
             for run in runs

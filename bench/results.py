@@ -1,7 +1,7 @@
 """What has been measured, item by item, in one JSON file: items may come from different quiet hours.
 
-A new run of an item replaces the old one of that item and nothing else. Each has its own date, machine, commit and load
-average. The page is made from this file alone.
+A new run of an item replaces the old one of that item and nothing else. Each has its own date, machine and commit,
+and how busy the machine was with other work. The page is made from this file alone.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import apache_kafka
-from bench.machine import machine
+from bench.machine import is_busy, machine
 from bench.native import HERE, Measured
 from bench.plan import Plan, Run
 from bench.report import medians
@@ -51,13 +51,13 @@ def as_item(runs: Sequence[Run], plan: Plan, *, form: str, took_s: float, comple
         "kafka_version": apache_kafka.VERSION if any(run.system.startswith("kafka") for run in runs) else None,
         "repetitions": plan.repetitions,
         "seconds": plan.windows.seconds,
-        "load": {"first": round(runs[0].load, 1), "highest": round(max(run.load for run in runs), 1)},
+        "others": round(sum(run.others for run in runs) / len(runs), 2),
         "runs": [
             {
                 "workload": run.workload,
                 "system": run.system,
                 "repetition": run.repetition,
-                "load": round(run.load, 1),
+                "others": round(run.others, 2),
                 "figures": _short(run.figures),
             }
             for run in runs
@@ -71,8 +71,8 @@ def summary(item: dict[str, Any]) -> dict[str, dict[str, Measured]]:
 
 
 def was_busy(item: dict[str, Any]) -> bool:
-    """Whether something else ran when it began: its own load comes later."""
-    return bool(item["load"]["first"] > (item["machine"]["cores"] or 1) / 2)
+    """Whether something else ran; False where that was not looked at."""
+    return item["others"] is not None and is_busy([item["others"]], item["machine"]["cores"])
 
 
 def _short(figures: Measured) -> Measured:

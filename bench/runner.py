@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from bench.fleet import Fleet
 from bench.loads import Workload
+from bench.machine import others_cores
 from bench.native import BUILD, Measured
 from bench.plan import Plan, Run
 from bench.servers import Server, make_server
@@ -56,9 +57,12 @@ def run_on(fleet: Fleet, plan: Plan, *, done: Callable[[Run], None]) -> list[Run
     for repetition in range(plan.repetitions):
         for name in plan.workloads:
             for server in rotated(servers, repetition):
-                load = os.getloadavg()[0]
+                os.sync()  # or the write-back of the last run would slow this one
+                others = others_cores()
                 figures = _measure(BY_NAME[name], server, plan)
-                runs.append(Run(workload=name, system=server.name, repetition=repetition, figures=figures, load=load))
+                runs.append(
+                    Run(workload=name, system=server.name, repetition=repetition, figures=figures, others=others)
+                )
                 done(runs[-1])
     return runs
 
@@ -70,7 +74,6 @@ def rotated(several: Sequence[T], by: int) -> list[T]:
 
 
 def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:
-    os.sync()  # or the write-back of the last run would slow this one
     touch_page_cache(plan.touch_gb)
     server.resume()
 

@@ -21,6 +21,7 @@ from typing import IO, Any
 
 from bench import spark_connector
 from bench.apache_kafka import KafkaUnavailableError
+from bench.machine import others_cores
 from bench.native import BUILD
 from bench.processes import stop, tree_cpu_s
 from bench.servers import Server, make_server
@@ -284,14 +285,14 @@ def run(
             for workload in workloads:
                 for side in sides[:: 1 if repetition % 2 == 0 else -1]:
                     for system, measure in _columns(side, workload):
-                        load = os.getloadavg()[0]
+                        others = others_cores()
                         runs.append(
                             Run(
                                 workload=workload,
                                 system=system,
                                 repetition=repetition,
                                 figures=measure(side, scale),
-                                load=load,
+                                others=others,
                             )
                         )
                         done(runs[-1])

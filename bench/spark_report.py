@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import apache_kafka, spark_connector
-from bench.machine import load_warning, machine
+from bench.machine import busy_warning, machine
 
 TITLES = {
     "read_100b": "batch read, 100 B, all columns hashed",
@@ -48,8 +48,8 @@ class Run:
     system: str
     repetition: int
     figures: Figures
-    load: float
-    """The load average when it began."""
+    others: float
+    """How many cores were at work for others just before it began."""
 
 
 def line(figures: Figures) -> str:
@@ -84,7 +84,7 @@ def table(runs: Sequence[Run]) -> str:
     for workload, found in summary.items():
         cells = [line(found[system]) if system in found else "" for system in systems]
         lines.append(f"| {TITLES[workload]} | {' | '.join(cells)} | {_ratio(found)} | {_judged(workload, found)} |")
-    return "\n".join([*lines, *load_warning([run.load for run in runs])])
+    return "\n".join([*lines, *busy_warning([run.others for run in runs])])
 
 
 def _main_figure(figures: Figures) -> str | None:
@@ -127,7 +127,7 @@ def as_json(runs: Sequence[Run]) -> dict[str, Any]:
         "goals": GOALS,
         "median": medians(runs),
         "runs": [
-            {"workload": run.workload, "system": run.system, "repetition": run.repetition, "load": run.load}
+            {"workload": run.workload, "system": run.system, "repetition": run.repetition, "others": run.others}
             | run.figures
             for run in runs
         ],

@@ -19,8 +19,8 @@ MACHINE = {
 }
 
 
-def run(workload: str, system: str, *, repetition: int = 0, load: float = 0.1, **figures: Any) -> Run:
-    return Run(workload=workload, system=system, repetition=repetition, figures=figures, load=load)
+def run(workload: str, system: str, *, repetition: int = 0, others: float = 0.1, **figures: Any) -> Run:
+    return Run(workload=workload, system=system, repetition=repetition, figures=figures, others=others)
 
 
 def request(rate: float, cpu_us: float, *, p99_ms: float = 5.0, client_share: float = 0.5) -> Measured:

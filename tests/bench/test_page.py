@@ -102,11 +102,11 @@ def test_what_was_not_measured_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("load", "complete", "sentence"),
+    ("others", "complete", "sentence"),
     [(3.0, True, "The machine was busy with other work"), (0.2, False, "It was interrupted")],
 )
-def test_figures_that_are_hints_are_called_so(tmp_path: Path, load: float, complete: bool, sentence: str) -> None:
-    runs = [run("produce_1conn", "ottla", load=load, **request(1_000, 300))]
+def test_figures_that_are_hints_are_called_so(tmp_path: Path, others: float, complete: bool, sentence: str) -> None:
+    runs = [run("produce_1conn", "ottla", others=others, **request(1_000, 300))]
 
     assert sentence in page({"requests": item("requests", runs, complete=complete)}, tmp_path)
 

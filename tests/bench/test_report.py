@@ -38,10 +38,10 @@ def test_ratios_compare_brokers_that_promise_the_same() -> None:
 
 
 def test_a_busy_machine_is_told() -> None:
-    busy = Run(workload="memory", system="ottla", repetition=0, figures={"broker_rss_mb": 50.0}, load=500.0)
+    busy = Run(workload="memory", system="ottla", repetition=0, figures={"broker_rss_mb": 50.0}, others=500.0)
 
-    assert "load average was up to 500.0" in table([busy])
-    assert "load average" not in table([_run("ottla", 60_000, 15)])
+    assert "Other work took 500.0 of " in table([busy])
+    assert "Other work" not in table([_run("ottla", 60_000, 15)])
 
 
 def test_missed_goals_are_named_with_figure_and_bound() -> None:

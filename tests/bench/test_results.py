@@ -23,13 +23,14 @@ def test_nothing_measured_yet_is_no_error(tmp_path: Path) -> None:
     assert load(tmp_path / "results.json") == {}
 
 
-def test_an_item_knows_how_busy_the_machine_was_before_it() -> None:
-    quiet = item("requests", [run("produce_1conn", "ottla", load=0.3), run("produce_1conn", "ottla", load=4.0)])
-    busy = item("requests", [run("produce_1conn", "ottla", load=1.5)])
+def test_an_item_knows_how_busy_the_machine_was_with_other_work() -> None:
+    quiet = item("requests", [run("produce_1conn", "ottla", others=0.0), run("produce_1conn", "ottla", others=0.5)])
+    busy = item("requests", [run("produce_1conn", "ottla", others=1.5)])
 
     assert not was_busy(quiet)
-    assert quiet["load"] == {"first": 0.3, "highest": 4.0}
+    assert quiet["others"] == 0.25
     assert was_busy(busy)
+    assert not was_busy({**busy, "others": None})
 
 
 def test_an_error_is_told_without_paths_of_the_machine() -> None:

@@ -5,7 +5,7 @@ from bench.spark_report import Figures, Run, as_json, table
 
 def run(workload: str, system: str, repetition: int = 0, **figures: float | str) -> Run:
     found: Figures = dict(figures)
-    return Run(workload=workload, system=system, repetition=repetition, figures=found, load=0.5)
+    return Run(workload=workload, system=system, repetition=repetition, figures=found, others=0.5)
 
 
 def row(runs: list[Run]) -> str:
