@@ -5,8 +5,6 @@ import subprocess
 import sys
 
 import pytest
-
-from bench import machine
 from bench.machine import busy_warning, is_busy, others_cores
 
 CORES = os.cpu_count() or 1
@@ -14,7 +12,7 @@ CORES = os.cpu_count() or 1
 
 def test_a_process_that_works_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """All cores are taken, so that other work of the machine changes nothing."""
-    monkeypatch.setattr(machine, "LOOK_S", 0.1)
+    monkeypatch.setattr("bench.machine.LOOK_S", 0.1)
     busy = [
         subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
         for _ in range(CORES)
