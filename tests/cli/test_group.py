@@ -1,23 +1,31 @@
 """`ottla group`."""
 
-import json
 import re
 import time
 
 import pytest
+from confluent_kafka import Consumer
 
 from tests.cli.command import Ottla
+from tests.interop.confluent import new_producer
 
 
 @pytest.fixture
-def group(ottla: Ottla, topic: str) -> str:
+def group(bootstrap: str, topic: str) -> str:
     """A group that has read two of five records; the second is from 83 minutes ago, the third from 100 seconds."""
     now_ms = int(time.time() * 1_000)
-    ages_s = (10_000, 5_000, 100, 50, 0)
-    lines = [{"value": str(age_s), "timestamp_ms": now_ms - 1_000 * age_s} for age_s in ages_s]
-    ottla("produce", topic, "--json", stdin="\n".join(map(json.dumps, lines)))
+    producer = new_producer(bootstrap)
+    for age_s in (10_000, 5_000, 100, 50, 0):
+        producer.produce(topic, str(age_s), timestamp=now_ms - 1_000 * age_s)
+    assert producer.flush(30) == 0
     name = f"{topic}-readers"
-    ottla("consume", topic, "--group", name, "--max", "2")
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    for _ in range(2):
+        message = consumer.poll(30)
+        assert message is not None
+        consumer.commit(message, asynchronous=False)
+    consumer.close()
     return name
 
 
