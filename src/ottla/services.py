@@ -238,6 +238,10 @@ class ReplicaFetches(Protocol):
     def fetch(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> Deferred[FetchResponse]:
         """What is new, now or later. Raises BrokerError for a fetch session that is not known."""
 
+    def fetch_one(self, asked: tuple[Any, ...]) -> Deferred[Any] | None:
+        """The same for a request as `protocol.one_fetch` reads it; the answer may be encoded. None: it has to go the
+        long way, and nothing was changed by it."""
+
 
 class Acks(Protocol):
     """Answers that wait until what was appended is on the disks of all in-sync replicas."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, PartitionData
+from ottla.protocol.one_fetch import OneAnswer
 from ottla.replication.catch_up import CatchUpLimit
 from ottla.replication.readable import NO_EPOCH
 
 if TYPE_CHECKING:
-    from ottla.protocol.messages.fetch import FetchPartition, FetchRequest
+    from ottla.protocol.messages.fetch import FetchRequest
     from ottla.replication.followers import Follower
     from ottla.replication.partition import Partition
     from ottla.storage.log import Log
@@ -97,11 +98,12 @@ class Place:
         self.is_sent = False
         self.tell_at_once()
 
-    def name(self, partition: FetchPartition) -> None:
-        self.fetch_offset = partition.fetch_offset
-        self.current_epoch = partition.current_leader_epoch
-        self.last_epoch = partition.last_fetched_epoch
-        self.max_bytes = partition.partition_max_bytes
+    def is_at(self, fetch_offset: int, current_epoch: int, last_epoch: int, max_bytes: int) -> None:
+        """By its name in a request."""
+        self.fetch_offset = fetch_offset
+        self.current_epoch = current_epoch
+        self.last_epoch = last_epoch
+        self.max_bytes = max_bytes
         self.is_sent = False
 
 
@@ -179,8 +181,18 @@ class ReplicaSession:
                 place = self.places.get(key)
                 if place is None:
                     place = self.places[key] = Place(self, topic_id, partition.partition)
-                place.name(partition)
+                place.is_at(
+                    partition.fetch_offset,
+                    partition.current_leader_epoch,
+                    partition.last_fetched_epoch,
+                    partition.partition_max_bytes,
+                )
                 self._named(place, find, on_caught_up, now_ms)
+
+    def hear_one(self, place: Place, find: Find, on_caught_up: OnCaughtUp, now_ms: int) -> None:
+        """A request names one place that is known, which has taken note of it."""
+        self.last_request_ms = now_ms
+        self._named(place, find, on_caught_up, now_ms)
 
     def _forget(self, place: Place | None) -> None:
         if place is not None:
@@ -246,6 +258,30 @@ class ReplicaSession:
             self._tell_behind(behind, answer, find, now_ms)
         return [FetchableTopicResponse(topic_id=topic_id, partitions=told) for topic_id, told in answer.topics.items()]
 
+    def answer_one(self, max_bytes: int, now_ms: int) -> OneAnswer | None:
+        """All that is new, if that is of one partition that is in sync and has nothing wrong; else None, and it is
+        still to be told."""
+        if len(self.news) != 1:
+            return None
+        (place,) = self.news
+        follower = place.follower
+        if follower is None or place.is_behind:
+            return None
+        partition = follower.partition
+        log, offset = partition.log, place.fetch_offset
+        if partition.has_ended or place.current_epoch != partition.leader_epoch or offset < log.start_offset:
+            return None
+        was_urgent, self.news, self.is_urgent = self.is_urgent, {}, False
+        try:
+            if divergence(log, place.last_epoch, offset) is None:
+                records = self._records(place, follower, offset, max_bytes, is_first=True, now_ms=now_ms)
+                high_watermark, start_offset = partition.high_watermark, log.start_offset
+                return OneAnswer(self.id, place.topic_id, place.index, high_watermark, start_offset, records)
+        except (BrokerError, CorruptBatchError):
+            pass  # the long way finds it again, and says what it is
+        self.news, self.is_urgent = {place: None}, was_urgent
+        return None
+
     def _tell_behind(self, places: list[Place], answer: Answer, find: Find, now_ms: int) -> None:
         allowed_bytes = self._catch_up.left(now_ms)
         if allowed_bytes <= 0:
@@ -301,6 +337,22 @@ class ReplicaSession:
             )
         if offset < log.start_offset and offset == first_batch_offset(log):
             offset = log.start_offset  # which lies within the batch that it asks for
+        records = self._records(place, follower, offset, left_bytes, is_first=is_first, now_ms=now_ms)
+        return PartitionData(
+            partition_index=place.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=-1,
+            log_start_offset=log.start_offset,
+            aborted_transactions=None,
+            records=records,
+        )
+
+    def _records(
+        self, place: Place, follower: Follower, offset: int, left_bytes: int, *, is_first: bool, now_ms: int
+    ) -> bytes:
+        """What is durable from `offset` on, as far as there is room; it and the high watermark count as told."""
+        partition = follower.partition
+        log = partition.log
         durable = log.durable_offset
         records = log.read(offset, min(place.max_bytes, left_bytes), upto_offset=durable, min_one_batch=is_first)
         if records:
@@ -311,14 +363,7 @@ class ReplicaSession:
             self.is_urgent = True
         place.told_high_watermark = partition.high_watermark
         place.told_start_offset = log.start_offset
-        return PartitionData(
-            partition_index=place.index,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=-1,
-            log_start_offset=log.start_offset,
-            aborted_transactions=None,
-            records=records,
-        )
+        return records
 
 
 def divergence(log: Log, last_epoch: int, offset: int) -> EpochEndOffset | None:

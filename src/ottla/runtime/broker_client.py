@@ -24,6 +24,7 @@ from ottla.services import Deferred
 if TYPE_CHECKING:
     from ottla.config import NetworkConfig
     from ottla.ports import Random
+    from ottla.protocol.one_fetch import OneFetch
     from ottla.protocol.schema import Request
     from ottla.runtime.broker_link import Address
     from ottla.runtime.timers import Timers
@@ -60,7 +61,7 @@ class BrokerClient:
     def send(
         self,
         address: Address,
-        request: Request,
+        request: Request | OneFetch,
         *,
         version: int | None = None,
         timeout_ms: float,

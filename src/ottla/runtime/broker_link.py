@@ -24,6 +24,7 @@ from ottla.runtime.broker_wire import Pending, Way, Wire
 from ottla.services import Deferred
 
 if TYPE_CHECKING:
+    from ottla.protocol.one_fetch import OneFetch
     from ottla.protocol.schema import Request
     from ottla.runtime.broker_client import BrokerClient
     from ottla.runtime.timers import Deadline
@@ -62,7 +63,7 @@ class Link:
         self._alarm_at = NEVER
         self._served: dict[int, tuple[int, int]] = {}
         """What the peer serves: API key → its versions."""
-        self._ways: dict[tuple[type[Request], int | None], Way] = {}
+        self._ways: dict[tuple[type[Request | OneFetch], int | None], Way] = {}
 
     # Sending.
 
@@ -94,7 +95,7 @@ class Link:
             log.exception("%s can't be sent to %s", type(request).__name__, self)
             _fail(pending, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
 
-    def _find_way(self, request: type[Request], wanted: int | None) -> Way:
+    def _find_way(self, request: type[Request | OneFetch], wanted: int | None) -> Way:
         low, high = self._served.get(request.api_key, (0, -1))
         version = min(high, request.versions[1]) if wanted is None else wanted
         if not max(low, request.versions[0]) <= version <= min(high, request.versions[1]):

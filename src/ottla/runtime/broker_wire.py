@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from ottla.errors import ProtocolError
 from ottla.protocol.codec import codec_for
 from ottla.protocol.framing import FRAME_SIZE, request_header_is_flexible, response_header_is_flexible
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.one_fetch import OneFetch
 from ottla.protocol.primitives import skip_tagged_fields
 
 if TYPE_CHECKING:
@@ -45,13 +47,20 @@ class Way:
 
     __slots__ = ("api_key", "decode", "encode", "flexible_answer", "tags", "version")
 
-    def __init__(self, request: type[Request], version: int) -> None:
+    def __init__(self, request: type[Request | OneFetch], version: int) -> None:
         self.api_key = request.api_key
         self.version = version
-        self.encode: Callable[[Any, list[Bytes]], None] = codec_for(request, version).encode
-        self.decode: Callable[..., tuple[Any, int]] = codec_for(request.response, version).decode
-        self.tags = b"\0" if request_header_is_flexible(request, version) else b""
-        self.flexible_answer = response_header_is_flexible(request, version)
+        self.encode: Callable[[Any, list[Bytes]], None]
+        self.decode: Callable[..., tuple[Any, int]]
+        if issubclass(request, OneFetch):
+            self.encode, self.decode = request.encode, request.decode
+            kind: type[Request] = FetchRequest
+        else:
+            self.encode = codec_for(request, version).encode
+            self.decode = codec_for(request.response, version).decode
+            kind = request
+        self.tags = b"\0" if request_header_is_flexible(kind, version) else b""
+        self.flexible_answer = response_header_is_flexible(kind, version)
 
 
 class Pending:
@@ -60,9 +69,9 @@ class Pending:
     __slots__ = ("answer", "client_id", "deadline", "number", "request", "version", "way")
 
     def __init__(
-        self, request: Request, version: int | None, client_id: bytes, deadline: float, answer: Deferred[Any]
+        self, request: Request | OneFetch, version: int | None, client_id: bytes, deadline: float, answer: Deferred[Any]
     ) -> None:
-        self.request: Request | None = request
+        self.request: Request | OneFetch | None = request
         self.version = version
         self.client_id = client_id
         self.deadline = deadline

@@ -23,6 +23,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from ottla.protocol.one_fetch import OneAnswer, OneFetch
 from ottla.replication.fetch_sessions import EPOCH_MAX, INITIAL_EPOCH, SESSIONLESS
 from ottla.replication.replica import APPEND, Decision, Replica, Restart, Truncate, decide
 from ottla.storage.journal_format import Kind
@@ -193,7 +194,42 @@ class ReplicaFetcher:
             self._to_name = dict.fromkeys(replica for replica in self._replicas.values() if not replica.is_busy)
             self._to_forget = {}
         self._sent += 1
-        request = FetchRequest(
+        request: FetchRequest | OneFetch
+        if len(self._to_name) == 1 and not is_full and not self._to_forget:
+            request = self._take_one_named()
+        else:
+            request = self._take_all_named()
+        if not is_full:
+            self._session_epoch = 1 if self._session_epoch == EPOCH_MAX else self._session_epoch + 1
+        number, generation = self._sent, self._generation
+        timeout_ms = node.wait_ms + ANSWER_MS
+        answer = node.send(address, request, version=FETCH_VERSION, timeout_ms=timeout_ms, channel=CHANNEL)
+        answer.on_done(lambda done: self._on_answer(number, generation, done))
+
+    def _take_one_named(self) -> OneFetch:
+        node = self._node
+        replica, _ = self._to_name.popitem()
+        self._named_in.setdefault(replica, self._sent)
+        log = replica.log
+        return OneFetch(
+            max_wait_ms=node.wait_ms,
+            max_bytes=node.config.replica_fetch_response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topic_id=replica.topic_id,
+            index=replica.index,
+            leader_epoch=replica.leader_epoch,
+            offset=log.end_offset,
+            last_epoch=replica.last_epoch,
+            start_offset=log.start_offset,
+            partition_max_bytes=node.config.replica_fetch_max_bytes,
+            replica_id=node.node_id,
+            replica_epoch=node.broker_epoch(),
+        )
+
+    def _take_all_named(self) -> FetchRequest:
+        node = self._node
+        return FetchRequest(
             replica_state=ReplicaState(replica_id=node.node_id, replica_epoch=node.broker_epoch()),
             max_wait_ms=node.wait_ms,
             min_bytes=1,
@@ -203,12 +239,6 @@ class ReplicaFetcher:
             topics=self._take_named(),
             forgotten_topics_data=self._take_forgotten(),
         )
-        if not is_full:
-            self._session_epoch = 1 if self._session_epoch == EPOCH_MAX else self._session_epoch + 1
-        number, generation = self._sent, self._generation
-        timeout_ms = node.wait_ms + ANSWER_MS
-        answer = node.send(address, request, version=FETCH_VERSION, timeout_ms=timeout_ms, channel=CHANNEL)
-        answer.on_done(lambda done: self._on_answer(number, generation, done))
 
     def _take_named(self) -> list[FetchTopic]:
         topics: dict[TopicId, list[FetchPartition]] = {}
@@ -245,7 +275,7 @@ class ReplicaFetcher:
         if generation != self._generation:
             self._schedule()  # of a session that is no more
             return
-        response: FetchResponse | None = done.value
+        response: FetchResponse | OneAnswer | None = done.value
         if response is None:
             self._start_over()
             self._pause()
@@ -276,34 +306,44 @@ class ReplicaFetcher:
         self._is_pausing = False
         self._schedule()
 
-    def _take(self, number: int, response: FetchResponse) -> None:
+    def _take(self, number: int, response: FetchResponse | OneAnswer) -> None:
         appended: list[Replica] = []
         now_ms = self._node.clock.now_ms()
-        for topic in response.responses:
-            topic_id = topic.topic_id
-            for data in topic.partitions:
-                replica = self._replicas.get((topic_id, data.partition_index))
-                if replica is None or replica.is_busy or self._named_in.get(replica, self._sent + 1) > number:
-                    continue
-                decision = decide(replica.log, data)
-                if decision is APPEND:
-                    if self._append(replica, data, now_ms):
+        if isinstance(response, OneAnswer):
+            one = self._named(response.topic_id, response.index, number)
+            if one is not None and self._append(one, response, response.start_offset, now_ms):
+                appended.append(one)
+        else:
+            for topic in response.responses:
+                for data in topic.partitions:
+                    replica = self._named(topic.topic_id, data.partition_index, number)
+                    if replica is None:
+                        continue
+                    decision = decide(replica.log, data)
+                    if decision is not APPEND:
+                        self._obey(replica, data, decision)
+                    elif self._append(replica, data, data.log_start_offset, now_ms):
                         appended.append(replica)
-                else:
-                    self._obey(replica, data, decision)
         if appended:
             self._committing += 1
             self._node.committer.after_commit(appended).on_done(lambda done: self._committed(appended, done))
 
-    def _append(self, replica: Replica, data: PartitionData, now_ms: int) -> bool:
+    def _named(self, topic_id: TopicId, index: int, number: int) -> Replica | None:
+        """The replica that an answer to a request is about; None if that does not concern it any more."""
+        replica = self._replicas.get((topic_id, index))
+        if replica is None or replica.is_busy or self._named_in.get(replica, self._sent + 1) > number:
+            return None
+        return replica
+
+    def _append(self, replica: Replica, data: PartitionData | OneAnswer, start_offset: int, now_ms: int) -> bool:
         """Whether there is something to commit."""
         log, committer = replica.log, self._node.committer
         try:
             if data.records:
                 self._require_room()
                 committer.append_as_follower(replica, cast("Bytes", data.records), now_ms=now_ms)
-            if data.log_start_offset > log.start_offset:
-                committer.delete_records_before(replica, min(data.log_start_offset, log.end_offset))
+            if start_offset > log.start_offset:
+                committer.delete_records_before(replica, min(start_offset, log.end_offset))
         except (BrokerError, CorruptBatchError) as error:
             log_lines.warning("%s: what node %d sent can't be used: %s", replica, self._leader_id, error)
             replica.is_busy = True

@@ -8,10 +8,11 @@ none come.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.messages.fetch import FetchResponse
+from ottla.protocol.one_fetch import write_answer
 from ottla.replication.catch_up import NO_LIMIT, CatchUpLimit
 from ottla.replication.fetch_sessions import EPOCH_MAX, FINAL_EPOCH, INITIAL_EPOCH
 from ottla.replication.replica_sessions import Find, OnCaughtUp, ReplicaSession
@@ -57,15 +58,40 @@ class ReplicaFetches:
     def fetch(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> Deferred[FetchResponse]:
         """Raises FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH: the follower then starts a new session."""
         session, is_new = self._session(request, replica_id, replica_epoch)
+        self._end_wait(session)
+        session.hear(request, self._find, self._on_caught_up, self._clock.monotonic_ms())
+        return self._wait(session, request.max_bytes, 0 if is_new else request.max_wait_ms, is_short=False)
+
+    def fetch_one(self, asked: tuple[Any, ...]) -> Deferred[Any] | None:
+        """The same for one partition of a session that is known, as `one_fetch.read_request` returns it."""
+        (
+            wait_ms, max_bytes, session_id, session_epoch, topic_id, index, leader_epoch, offset, last_epoch, _,
+            place_bytes, replica_id, replica_epoch,
+        ) = asked  # fmt: skip
+        session = self._sessions.get(replica_id)
+        if session is None or session.id != session_id or session.replica_epoch != replica_epoch:
+            return None
+        place = session.places.get((topic_id, index))
+        if place is None or session_epoch != session.epoch:
+            return None
+        session.epoch = 1 if session_epoch == EPOCH_MAX else session_epoch + 1
+        self._end_wait(session)
+        place.is_at(offset, leader_epoch, last_epoch, place_bytes)
+        session.hear_one(place, self._find, self._on_caught_up, self._clock.monotonic_ms())
+        return self._wait(session, max_bytes, wait_ms, is_short=True)
+
+    def _end_wait(self, session: ReplicaSession) -> None:
+        """Whoever sends the next fetch does not want to wait for the last one."""
         waiting = self._waiting.get(session)
         if waiting is not None:
-            waiting.finish()  # whoever sends the next fetch does not want to wait for the last one
-        session.hear(request, self._find, self._on_caught_up, self._clock.monotonic_ms())
-        waiting = self._waiting[session] = Waiting(self, session, request.max_bytes)
-        if session.is_urgent or is_new or request.max_wait_ms <= 0:
+            waiting.finish()
+
+    def _wait(self, session: ReplicaSession, max_bytes: int, wait_ms: int, *, is_short: bool) -> Deferred[Any]:
+        waiting = self._waiting[session] = Waiting(self, session, max_bytes, is_short)
+        if session.is_urgent or wait_ms <= 0:
             waiting.finish()
         else:
-            waiting.deadline = self._timers.after_ms(request.max_wait_ms, waiting.finish)
+            waiting.deadline = self._timers.after_ms(wait_ms, waiting.finish)
         return waiting.deferred
 
     def flush(self) -> None:
@@ -100,9 +126,7 @@ class ReplicaFetches:
         return session, False
 
     def _end(self, session: ReplicaSession) -> None:
-        waiting = self._waiting.get(session)
-        if waiting is not None:
-            waiting.finish()
+        self._end_wait(session)
         session.close()
         self._due.pop(session, None)
 
@@ -133,13 +157,15 @@ class ReplicaFetches:
             delay_ms = max(1, min(self._due.values()) - now_ms)
             self._alarm = self._timers.after_ms(delay_ms, self._tell_due)
 
-    def answer(self, session: ReplicaSession, max_bytes: int) -> FetchResponse:
+    def answer(self, session: ReplicaSession, max_bytes: int, *, is_short: bool) -> FetchResponse | bytes:
+        """Encoded, if that may be and there is news of one partition only."""
         self._waiting.pop(session, None)
         self._due.pop(session, None)
-        return FetchResponse(
-            session_id=session.id,
-            responses=session.answer(max_bytes, self._find, self._clock.monotonic_ms()),
-        )
+        now_ms = self._clock.monotonic_ms()
+        one = session.answer_one(max_bytes, now_ms) if is_short else None
+        if one is not None:
+            return write_answer(one)
+        return FetchResponse(session_id=session.id, responses=session.answer(max_bytes, self._find, now_ms))
 
     def left(self, session: ReplicaSession, waiting: Waiting) -> None:
         """Nobody waits for this answer any more."""
@@ -150,20 +176,21 @@ class ReplicaFetches:
 class Waiting:
     """A follower's fetch that waits for news, or for its time to be up."""
 
-    __slots__ = ("_fetches", "_max_bytes", "_session", "deadline", "deferred")
+    __slots__ = ("_fetches", "_is_short", "_max_bytes", "_session", "deadline", "deferred")
 
-    def __init__(self, fetches: ReplicaFetches, session: ReplicaSession, max_bytes: int) -> None:
-        self.deferred: Deferred[FetchResponse] = Deferred()
+    def __init__(self, fetches: ReplicaFetches, session: ReplicaSession, max_bytes: int, is_short: bool) -> None:
+        self.deferred: Deferred[Any] = Deferred()
         self.deferred.on_abandon = self._abandoned
         self.deadline: Deadline | None = None
         self._fetches = fetches
         self._session = session
         self._max_bytes = max_bytes
+        self._is_short = is_short
 
     def finish(self) -> None:
         if not self.deferred.done:
             self._cancel()
-            self.deferred.complete(self._fetches.answer(self._session, self._max_bytes))
+            self.deferred.complete(self._fetches.answer(self._session, self._max_bytes, is_short=self._is_short))
 
     def _abandoned(self) -> None:
         self._cancel()
