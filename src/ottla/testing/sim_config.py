@@ -58,7 +58,7 @@ def node_config(number: int, host: str, dice: Random, shared: ClusterSettings | 
             transaction_state_log_num_partitions=3,
             transaction_state_log_replication_factor=1 if shared is None else shared.replicas,
         ),
-        # Replicas are compacted at times of their own, and are compared byte for byte; what compacts is simulated apart.
+        # Replicas are compacted at times of their own, and compared byte for byte; what compacts is simulated apart.
         cleaner=CleanerConfig(enable=False),
         cluster=ClusterConfig() if shared is None else shared.cluster,
         quorum=QuorumConfig() if shared is None else shared.quorum,
