@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-WORKERS ?= 2
+# One more than two cores: half of the time a test waits for processes that it has started.
+WORKERS ?= 3
 SEEDS   ?= 200
 MINUTES ?= 30
 NODES   ?= 3
@@ -42,7 +43,7 @@ imports: install  ## import-linter: the layers of docs/ARCHITECTURE.md
 	$(BIN)/lint-imports
 
 unit: install  ## pytest
-	$(BIN)/pytest -n $(WORKERS) -m 'not interop and not long'
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not interop and not long'
 
 interop: install  ## Kafka's own tools and dump-log against a node (needs Java and Maven)
 	$(BIN)/python -m tests.interop.kafka_tools

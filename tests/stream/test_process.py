@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,10 +13,11 @@ from confluent_kafka import TopicPartition as RawPartition
 from ottla.client.errors import ProducerFencedError
 from ottla.client.message import Message
 from ottla.client.settings import IsolationLevel
+from ottla.config import GroupConfig
 from ottla.errors import ConfigError
 from ottla.stream import Output, Processed, Reject, process
 from ottla.stream.dead_letter import DeadLetter, parse
-from ottla.testing.pytest_plugin import OttlaTopic
+from ottla.testing.pytest_plugin import OttlaNode, OttlaTopic
 from tests.client.waiting import eventually
 
 four_partitions = pytest.mark.parametrize("ottla_topic", [4], indirect=True)
@@ -264,17 +265,29 @@ def test_offsets_of_a_transaction_that_is_not_decided_are_waited_for(ottla_topic
     assert [result.records for result in results] == [1], "the record at offset 0 was done in that transaction"
 
 
-def test_a_slow_function_does_not_lose_its_place_in_the_group(ottla_topic: OttlaTopic) -> None:
-    fill(ottla_topic, 8)
+@pytest.fixture
+def impatient(ottla_node_factory: Callable[..., OttlaNode]) -> Iterator[OttlaTopic]:
+    """A topic on a node where a session may be shorter than Kafka's least."""
+    groups = GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=1_000)
+    topic = OttlaTopic(ottla_node_factory(groups=groups).bootstrap_servers, "impatient", 1)
+    try:
+        topic.admin().create_topic(topic.name, partitions=1)
+        yield topic
+    finally:
+        topic.close()
+
+
+def test_a_slow_function_does_not_lose_its_place_in_the_group(impatient: OttlaTopic) -> None:
+    fill(impatient, 8)
     calls: list[bytes] = []
 
     def slow(message: Message) -> Any:
         calls.append(message.value)
-        threading.Event().wait(1.1)
+        threading.Event().wait(0.4)
         return message.value
 
-    patience = {"max.poll.interval.ms": 6_000, "session.timeout.ms": 6_000}  # all of them take longer than that
-    done = run(ottla_topic, slow, extra=patience)
+    patience = {"max.poll.interval.ms": 2_000, "session.timeout.ms": 2_000}  # all of them take longer than that
+    done = run(impatient, slow, extra={**patience, "heartbeat.interval.ms": 200})
 
     assert done.records == 8
     assert calls == [b"%d" % number for number in range(8)], "none was done again"
