@@ -17,7 +17,6 @@ from ottla.protocol.messages.list_partition_reassignments import ListPartitionRe
 from ottla.protocol.schema import Request
 from ottla.runtime import controller_channel
 from ottla.runtime.controller_channel import ControllerChannel, is_refused_elsewhere
-from ottla.runtime.timers import Timers
 from ottla.services import FORWARDED, Deferred
 
 ME = 1
@@ -60,10 +59,8 @@ class Cluster:
 @asynccontextmanager
 async def a_channel(cluster: Cluster) -> AsyncIterator[ControllerChannel]:
     loop = asyncio.get_running_loop()
-    timers = Timers(loop)
     channel = ControllerChannel(
         loop=loop,
-        timers=timers,
         client=cast(Any, cluster),
         node_id=ME,
         is_here=lambda: cluster.is_here,
@@ -75,7 +72,6 @@ async def a_channel(cluster: Cluster) -> AsyncIterator[ControllerChannel]:
         yield channel
     finally:
         channel.close()
-        timers.close()
 
 
 @pytest.fixture(autouse=True)

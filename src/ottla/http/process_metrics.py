@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ottla.observability.metrics import Text
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-DELAY_EVERY_S = 0.5
+DELAY_EVERY_S = 1
+"""At whole seconds of the monotonic clock, when a node is awake for its heartbeats anyway."""
 
 
 class LoopDelay:
@@ -27,7 +28,7 @@ class LoopDelay:
         self._due = 0.0
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due = loop.time() + DELAY_EVERY_S
+        self._due = (loop.time() // DELAY_EVERY_S + 1) * DELAY_EVERY_S
         loop.call_at(self._due, self._measure, loop)
 
     def _measure(self, loop: asyncio.AbstractEventLoop) -> None:

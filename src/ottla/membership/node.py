@@ -106,6 +106,11 @@ class Membership:
     def member(self, node_id: int) -> Member | None:
         return self.me if node_id == self.me.node_id else self._roster.get(node_id)
 
+    @property
+    def next_probe_ms(self) -> int:
+        """When the next member is probed; a little later does no harm."""
+        return self._probe_ms
+
     def next_deadline_ms(self) -> int | None:
         """When `tick` should next be called; None: not before something else happens."""
         return self._due_ms

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ottla.protocol.schema import Request
     from ottla.runtime.broker_client import BrokerClient
     from ottla.runtime.broker_link import Address
-    from ottla.runtime.timers import Deadline, Timers
 
 LOOK_MS = 50
 """How often it is looked for a controller on behalf of those who wait."""
@@ -62,7 +61,6 @@ class ControllerChannel:
         self,
         *,
         loop: asyncio.AbstractEventLoop,
-        timers: Timers,
         client: BrokerClient,
         node_id: int,
         is_here: Callable[[], bool],
@@ -72,7 +70,6 @@ class ControllerChannel:
     ) -> None:
         """`address_of`: where a node serves the Kafka protocol, if that is known."""
         self._loop = loop
-        self._timers = timers
         self._client = client
         self._node_id = node_id
         self._is_here = is_here
@@ -81,7 +78,7 @@ class ControllerChannel:
         self._serve_here = serve_here
         self._calls: dict[Call, None] = {}
         """In the order in which they came."""
-        self._alarm: Deadline | None = None
+        self._alarm: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     def send(
@@ -104,8 +101,7 @@ class ControllerChannel:
             return call.answer
         self._calls[call] = None
         self._try(call)
-        if self._calls and self._alarm is None:
-            self._alarm = self._timers.after_ms(LOOK_MS, self._look)
+        self._set_alarm()
         return call.answer
 
     # One attempt.
@@ -158,6 +154,7 @@ class ControllerChannel:
             call.trouble = str(error)
             return
         del self._calls[call]
+        self._set_alarm()
         if error is not None:
             call.answer.fail(error)
         else:
@@ -177,8 +174,16 @@ class ControllerChannel:
                 call.answer.fail(BrokerError(ErrorCode.REQUEST_TIMED_OUT, f"the controller: {call.trouble}"))
             elif call.asked != target != NOWHERE:
                 self._try(call)
-        if self._calls and self._alarm is None:
-            self._alarm = self._timers.after_ms(LOOK_MS, self._look)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """A timer of the loop's own, while anybody waits: heartbeats are answered long before it, and one of `Timers`
+        would wake an idle node for each."""
+        if not self._calls and self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        elif self._calls and self._alarm is None:
+            self._alarm = self._loop.call_later(LOOK_MS / 1000, self._look)
 
     def close(self) -> None:
         self._is_closed = True

@@ -197,8 +197,8 @@ class Gossip:
         if due_ms is None and self._is_stopped:
             self._has_left()
         now_ms = self._clock.monotonic_ms()
-        if due_ms is not None and due_ms - now_ms >= self._interval_ms - LATE_MS_MAX:
-            due_ms = towards_beat_ms(due_ms, self._interval_ms)  # the next probe; answers are not waited for that long
+        if due_ms is not None and due_ms == self._membership.next_probe_ms:
+            due_ms = towards_beat_ms(due_ms, self._interval_ms)
         if due_ms == self._timer_ms:
             return
         if self._timer is not None:

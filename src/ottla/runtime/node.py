@@ -296,7 +296,6 @@ class Node:
         )
         self.controller_channel = ControllerChannel(
             loop=self._loop,
-            timers=self._timers,
             client=self.broker_client,
             node_id=self.config.node_id,
             is_here=lambda: self.is_controller,
