@@ -47,7 +47,7 @@ def process_metrics(text: Text, delay: LoopDelay) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     text.counter("ottla_process_cpu_seconds_total", "CPU time of the process.", used.ru_utime + used.ru_stime)
     text.gauge("ottla_process_resident_bytes", "Memory of the process.", _resident_bytes())
-    text.histogram("ottla_event_loop_delay_seconds", "How late a timer was, twice a second.", [(NO_LABELS, delay.seen)])
+    text.histogram("ottla_event_loop_delay_seconds", "How late a timer was, once a second.", [(NO_LABELS, delay.seen)])
     text.gauge("ottla_event_loop_delay_max_seconds", "How late at most since the last scrape.", delay.take_most_s())
 
 
