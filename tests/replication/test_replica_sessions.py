@@ -156,3 +156,67 @@ def test_one_beyond_the_end_does_not_count(leader: Leader) -> None:
     )
     assert leader.partitions[1].leader.high_watermark == 0
     assert leader.told()[1].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+# The short way: news of one partition, told without a message.
+
+
+def test_news_of_one_partition_are_the_same_in_short(leader: Leader) -> None:
+    leader.partitions[1].produce(b"a")
+    twin = Leader(3)
+    twin.hear({0: 0, 1: 0, 2: 0})
+    twin.told()
+    twin.partitions[1].produce(b"a")
+
+    one, data = leader.session.answer_one(1 << 20, 1_000), twin.told()[1]
+    assert one is not None
+    assert (one.session_id, one.topic_id, one.index) == (7, TOPIC_ID, 1)
+    assert (one.records, one.high_watermark, one.start_offset) == (
+        data.records,
+        data.high_watermark,
+        data.log_start_offset,
+    )
+    assert not leader.session.is_urgent
+    assert leader.told() == {}, "it counts as told"
+
+
+def test_a_place_that_is_known_is_heard_without_a_message(leader: Leader) -> None:
+    leader.partitions[1].produce(b"a")
+    leader.told()
+    place = leader.session.places[TOPIC_ID, 1]
+    place.is_at(1, 1, 1, 1 << 20)
+    leader.session.hear_one(place, leader.find, lambda *_: None, 2_000)
+    assert leader.partitions[1].leader.high_watermark == 1
+    assert leader.session.last_request_ms == 2_000
+
+
+def test_news_of_several_are_not_told_in_short(leader: Leader) -> None:
+    for index in (1, 2):
+        leader.partitions[index].produce(b"a")
+    assert leader.session.answer_one(1 << 20, 1_000) is None
+    assert leader.session.is_urgent
+    assert set(leader.told()) == {1, 2}
+
+
+def test_the_end_of_a_leadership_is_not_told_in_short(leader: Leader) -> None:
+    leader.partitions[1].leader.end()
+    leader.gone.add(1)
+    assert leader.session.answer_one(1 << 20, 1_000) is None
+    assert leader.told()[1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_one_whose_log_is_another_is_not_answered_in_short(leader: Leader) -> None:
+    place = leader.session.places[TOPIC_ID, 1]
+    place.is_at(5, 1, 1, 1 << 20)
+    leader.session.hear_one(place, leader.find, lambda *_: None, 2_000)
+    assert leader.session.answer_one(1 << 20, 1_000) is None
+    assert leader.session.is_urgent
+    told = leader.told()[1]
+    assert told.error_code or told.diverging_epoch.epoch >= 0
+
+
+def test_one_that_is_not_in_sync_is_not_answered_in_short(leader: Leader) -> None:
+    leader.partitions[1].produce(b"a")
+    leader.partitions[1].leader.commit_isr((leader.partitions[1].leader.node_id,), 100)
+    assert leader.session.answer_one(1 << 20, 1_000) is None
+    assert leader.told()[1].records
