@@ -67,3 +67,25 @@ def test_records_of_a_partition_that_is_lost_while_they_are_gathered_are_dropped
     consumer._raw = Racing()
 
     assert [(message.partition, message.offset) for message in consumer.poll(0)] == [(1, 7)]
+
+
+def test_partitions_that_are_handed_over_while_it_closes_are_taken_without_a_question() -> None:
+    """librdkafka would not answer it any more, and the close would last as long as a request may."""
+    consumer = Consumer(ConsumerConfig(bootstrap_servers="127.0.0.1:1", group_id="g"))
+    real, assigned = consumer._raw, list[Any]()
+
+    class Closing(Raw):
+        def committed(self, partitions: list[Any], _: float) -> list[Any]:
+            raise AssertionError("asked while it closes")
+
+        def assign(self, partitions: list[Any]) -> None:
+            assigned.extend(partitions)
+
+        def close(self) -> None:
+            consumer._assigned(None, [RawPartition("t", 0)])
+
+    consumer._raw = Closing()
+    consumer.close()
+    real.close()
+
+    assert [(it.topic, it.partition) for it in assigned] == [("t", 0)]

@@ -71,7 +71,7 @@ class Consumer:
         self._commits_alone = config.enable_auto_commit and config.group_id is not None
         self._generation = forks.generation
         self._lock = threading.RLock()
-        self._closed = False
+        self._closing = self._closed = False
         self._woken = False
         self._subscribed = False
         self._handed_out: Sequence[Message] = ()
@@ -397,6 +397,7 @@ class Consumer:
             try:
                 self._mark_done(but_the_last=not last_done)
             finally:
+                self._closing = True
                 try:
                     with translated("closing the consumer"):
                         self._raw.close()  # runs `on_revoke`, which may still commit
@@ -419,7 +420,9 @@ class Consumer:
             chosen = self._assigning
         finally:
             self._assigning = None
-        wanted = with_starts(self._raw, [raw for raw in raw_partitions if _at(raw) not in chosen], self.config)
+        wanted = [raw for raw in raw_partitions if _at(raw) not in chosen]
+        if not self._closing:  # then nothing is read any more, and librdkafka would not get an answer
+            wanted = with_starts(self._raw, wanted, self.config)
         wanted += [RawPartition(*at, offset) for at, offset in chosen.items()]
         (self._raw.incremental_assign if self.config.cooperative else self._raw.assign)(wanted)
 
