@@ -21,10 +21,11 @@ class Rig:
     def __init__(self) -> None:
         self.replicas = Replicas(2)
         self.timers: list[Callable[[], None]] = []
+        self.delays_ms: list[float] = []
         self.fetches = ReplicaFetches(
             find=self._find,
             on_caught_up=lambda *_: None,
-            clock=cast(Any, SimpleNamespace(monotonic_ms=lambda: 1_000)),
+            clock=cast(Any, SimpleNamespace(monotonic_ms=lambda: 1_030)),
             timers=cast(Any, self),
             new_session_id=lambda: SESSION,
         )
@@ -35,7 +36,8 @@ class Rig:
     def _find(self, _topic_id: bytes, _index: int) -> Partition:
         return self.replicas.leader
 
-    def after_ms(self, _delay_ms: float, action: Callable[[], None]) -> Any:
+    def after_ms(self, delay_ms: float, action: Callable[[], None]) -> Any:
+        self.delays_ms.append(delay_ms)
         self.timers.append(action)
         return SimpleNamespace(cancel=lambda: None)
 
@@ -65,6 +67,12 @@ def test_when_its_time_is_up_it_is_answered_with_what_there_is() -> None:
     rig.timers[-1]()
     assert answer.done
     assert answer.value.responses == []
+
+
+def test_a_long_wait_ends_on_a_beat_and_not_late() -> None:
+    rig = Rig()
+    rig.ask(0, 1)
+    assert rig.delays_ms[-1] == 1_400 - 1_030
 
 
 def test_the_next_fetch_ends_the_wait_of_the_last() -> None:

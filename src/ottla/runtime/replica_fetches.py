@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NEWS_MS = 100
 """How long a follower is not told of a high watermark, in case that records come. If its leader dies meanwhile, readers
 may have to wait for what they could have read before, until the new leader has heard from its followers."""
+BEAT_MS = 200
 ALLOWANCE_MS = 20
 """After which followers that are behind may be sent more, where that is limited."""
 
@@ -91,8 +92,14 @@ class ReplicaFetches:
         if session.is_urgent or wait_ms <= 0:
             waiting.finish()
         else:
-            waiting.deadline = self._timers.after_ms(wait_ms, waiting.finish)
+            waiting.deadline = self._timers.after_ms(self._until_beat_ms(wait_ms), waiting.finish)
         return waiting.deferred
+
+    def _until_beat_ms(self, wait_ms: int) -> int:
+        """A long wait ends on a beat (`beats`), a little early: where nothing is written, that is all that happens."""
+        if wait_ms < 2 * BEAT_MS:
+            return wait_ms
+        return wait_ms - (self._clock.monotonic_ms() + wait_ms) % BEAT_MS
 
     def flush(self) -> None:
         """A commit is done, or the metadata has changed: answer those who wait for what it brought."""
