@@ -14,7 +14,7 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock, SystemRandom
-from ottla.runtime.committer import Committer, SyncPace
+from ottla.runtime.committer import Committer, Gathering, SyncPace
 from ottla.services import Deferred
 from ottla.storage.log import Origin
 from ottla.storage.log_manager import LogManager
@@ -186,6 +186,55 @@ def test_it_is_syncs_that_make_a_commit_slow_not_the_writes_before_them() -> Non
         assert syncing == {threading.get_ident()}
 
     run(scenario, inline_us_max=1_000)
+
+
+def test_a_commit_waits_for_as_many_as_shared_one_lately() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.append()
+        rig.append()
+        await rig.committer.drain()
+        before = rig.committer.latency.count
+        rig.append()
+        await asyncio.sleep(0)
+        rig.append()
+        await rig.committer.drain()
+        assert rig.committer.latency.count == before + 1
+        assert rig.partition.high_watermark == 4
+
+    run(scenario)
+
+
+def test_it_does_not_wait_for_ever() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.append()
+        rig.append()
+        await rig.committer.drain()
+        rig.append()
+        await rig.committer.drain()
+        assert rig.partition.high_watermark == 3
+
+    run(scenario)
+
+
+def test_gathering_ends_when_as_many_are_there_or_nobody_comes() -> None:
+    gathering = Gathering()
+    assert not gathering.is_worth_it(4)
+    turns = 0
+    while gathering.is_worth_it(1):
+        turns += 1
+    assert turns == Gathering.TURNS_MAX
+    assert gathering.is_worth_it(3)
+    assert not gathering.is_worth_it(4)
+
+
+def test_gathering_is_for_those_who_shared_commits_lately() -> None:
+    gathering = Gathering()
+    assert not any(gathering.is_worth_it(1) for _ in range(20))
+    assert not gathering.is_worth_it(2)
+    commits = 0
+    while commits < 4:
+        commits += not gathering.is_worth_it(1)
+    assert not gathering.is_worth_it(1)
 
 
 def test_with_a_bound_of_0_a_thread_does_every_commit() -> None:

@@ -228,6 +228,10 @@ class GroupCommit:
         self._dirty[log] = None
 
     @property
+    def syncs_commits(self) -> bool:
+        return self._durability is Durability.COMMIT
+
+    @property
     def can_be_whole(self) -> bool:
         """Whether a commit can be all or nothing: not where only the page cache holds it."""
         return self._durability is not Durability.OS
