@@ -1,5 +1,7 @@
 """Options of the whole test suite."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -7,6 +9,10 @@ from hypothesis import HealthCheck, settings
 # measured by bench/. Nothing else differs from Hypothesis's own profile (the one for CI where it finds itself there).
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")
+
+# A shell that runs the suite in the background has it ignore Ctrl-C, and so would every command that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
