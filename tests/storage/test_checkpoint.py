@@ -81,6 +81,22 @@ def test_slices_that_are_synced_together_count_when_they_are() -> None:
     assert KnownOffsets.read(disk.crash(NOTHING_UNSYNCED)).of(b"m" * 16, 0).recovery_point == 1
 
 
+def test_what_has_gathered_is_synced_where_the_logs_to_come_are_deleted() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    many_logs(manager, 2 * LOGS_PER_SLICE)
+    log = manager.get(TopicPartition("many", 0), b"m" * 16, CONFIG)
+    job = begin_checkpoint(manager)
+    for number in range(LOGS_PER_SLICE, 2 * LOGS_PER_SLICE):
+        manager.delete(TopicPartition("many", number), b"m" * 16)
+    run_all(job)
+
+    assert log.recovery_point == 1
+    after = disk.crash(NOTHING_UNSYNCED)
+    assert KnownOffsets.read(after).of(b"m" * 16, 0).recovery_point == 1
+    assert after.size("many-0/00000000000000000000.log") == log.segments[0].size_bytes
+
+
 def test_a_log_that_is_cut_meanwhile_is_synced_up_to_the_cut_only() -> None:
     disk = CrashingDisk()
     manager = start(disk)

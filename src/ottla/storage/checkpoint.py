@@ -138,10 +138,11 @@ class Checkpoint:
 
     def take_slice(self) -> Checkpoint | None:
         """What to sync next: some logs, or the files at the end."""
+        self._is_gathering = False
         try:
             if self._logs:
                 self._take_logs()
-            else:
+            elif not self._offsets:  # else those still to come were deleted, and what has gathered comes first
                 self._is_last = True
                 self._targets += [(None, file) for file in self._files(self._done)]
         except OSError as error:
