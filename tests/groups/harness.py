@@ -274,6 +274,16 @@ def stable_group(host: Host, *names: str, group_id: str = "g", static: bool = Fa
     return clients
 
 
+def joined_pair(host: Host) -> tuple[Client, Client]:
+    """Two members that know of each other and have no assignment yet; the first leads."""
+    a, b = Client(host, "g", "a"), Client(host, "g", "b")
+    tickets = a.enter(), b.enter()
+    host.after(2 * DELAY_MS)
+    a.learn(tickets[0])
+    b.learn(tickets[1])
+    return a, b
+
+
 def settle(host: Host, clients: Sequence[Client], tickets: Sequence[Ticket]) -> None:
     """Take a group from answered joins to stable."""
     for client, ticket in zip(clients, tickets, strict=True):

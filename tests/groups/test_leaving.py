@@ -4,9 +4,9 @@ from ottla.errors import ErrorCode
 from ottla.groups.records import GroupMetadata
 from ottla.protocol.messages.leave_group import MemberIdentity
 from tests.groups.harness import (
-    DELAY_MS,
     Client,
     Host,
+    joined_pair,
     refused,
     stable_group,
 )
@@ -91,11 +91,7 @@ def test_who_leaves_while_waiting_is_answered() -> None:
 
 def test_who_is_removed_while_waiting_for_an_assignment_is_answered() -> None:
     host = Host()
-    a, b = Client(host, "g", "a"), Client(host, "g", "b")
-    tickets = a.enter(), b.enter()
-    host.after(2 * DELAY_MS)
-    a.learn(tickets[0])
-    b.learn(tickets[1])
+    _, b = joined_pair(host)
     waiting = b.sync()
 
     b.leave()

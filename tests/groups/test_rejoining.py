@@ -2,10 +2,10 @@
 
 from ottla.errors import ErrorCode
 from tests.groups.harness import (
-    DELAY_MS,
     Client,
     Host,
     joined_alone,
+    joined_pair,
     stable_group,
     subscription,
 )
@@ -64,11 +64,7 @@ def test_a_join_that_is_repeated_while_it_waits_takes_the_place_of_the_first() -
 
 def test_a_changed_subscription_while_the_rebalance_completes_starts_another() -> None:
     host = Host()
-    a, b = Client(host, "g", "a"), Client(host, "g", "b")
-    tickets = a.enter(), b.enter()
-    host.after(2 * DELAY_MS)
-    a.learn(tickets[0])
-    b.learn(tickets[1])
+    a, b = joined_pair(host)
     waiting = b.sync()
     a.protocols = [("range", subscription("other"))]
 

@@ -7,6 +7,7 @@ from tests.groups.harness import (
     Client,
     Host,
     joined_alone,
+    joined_pair,
     refused,
     stable_group,
 )
@@ -14,11 +15,7 @@ from tests.groups.harness import (
 
 def test_everybody_gets_the_assignment_that_the_leader_gave() -> None:
     host = Host()
-    a, b = Client(host, "g", "a"), Client(host, "g", "b")
-    tickets = a.enter(), b.enter()
-    host.after(2 * DELAY_MS)
-    a.learn(tickets[0])
-    b.learn(tickets[1])
+    a, b = joined_pair(host)
 
     early = b.sync()
     assert early.waits
@@ -93,11 +90,7 @@ def test_members_that_never_sync_are_removed_when_time_is_up() -> None:
 
 def test_a_sync_that_is_repeated_while_it_waits_takes_the_place_of_the_first() -> None:
     host = Host()
-    a, b = Client(host, "g", "a"), Client(host, "g", "b")
-    tickets = a.enter(), b.enter()
-    host.after(2 * DELAY_MS)
-    a.learn(tickets[0])
-    b.learn(tickets[1])
+    a, b = joined_pair(host)
     first = b.sync()
 
     second = b.sync()
