@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.runtime.beats import nearest_beat_ms, towards_beat_ms
+from ottla.runtime.beats import last_beat_ms, nearest_beat_ms, towards_beat_ms
 
 times = st.integers(min_value=0, max_value=10**12)
 intervals = st.integers(min_value=4, max_value=10_000)
@@ -28,3 +28,10 @@ def test_the_nearest_beat_is_half_an_interval_away_at_most(due_ms: int, every_ms
     beat_ms = nearest_beat_ms(due_ms, every_ms)
     assert beat_ms % every_ms == 0
     assert abs(beat_ms - due_ms) <= every_ms / 2
+
+
+@given(times, intervals)
+def test_what_may_not_be_late_comes_on_the_beat_before(due_ms: int, every_ms: int) -> None:
+    at_ms = last_beat_ms(due_ms, every_ms)
+    assert at_ms % every_ms == 0
+    assert due_ms - every_ms < at_ms <= due_ms

@@ -21,3 +21,8 @@ def towards_beat_ms(due_ms: int, every_ms: int) -> int:
 def nearest_beat_ms(due_ms: int, every_ms: int) -> int:
     """For what counts its interval from some moment after the last beat: half an interval early or late at most."""
     return (due_ms + every_ms // 2) // every_ms * every_ms
+
+
+def last_beat_ms(due_ms: int, every_ms: int) -> int:
+    """For what may come early, but not late."""
+    return due_ms - due_ms % every_ms

@@ -16,6 +16,7 @@ from ottla.protocol.one_fetch import write_answer
 from ottla.replication.catch_up import NO_LIMIT, CatchUpLimit
 from ottla.replication.fetch_sessions import EPOCH_MAX, FINAL_EPOCH, INITIAL_EPOCH
 from ottla.replication.replica_sessions import Find, OnCaughtUp, ReplicaSession
+from ottla.runtime.beats import last_beat_ms
 from ottla.services import Deferred
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class ReplicaFetches:
         """A long wait ends on a beat (`beats`), a little early: where nothing is written, that is all that happens."""
         if wait_ms < 2 * BEAT_MS:
             return wait_ms
-        return wait_ms - (self._clock.monotonic_ms() + wait_ms) % BEAT_MS
+        now_ms = self._clock.monotonic_ms()
+        return last_beat_ms(now_ms + wait_ms, BEAT_MS) - now_ms
 
     def flush(self) -> None:
         """A commit is done, or the metadata has changed: answer those who wait for what it brought."""
