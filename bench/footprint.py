@@ -31,7 +31,7 @@ def start_and_idle(at: Setting) -> Measured:
         cpus.append(spare.start_cpu_s)
         if number < at.windows.starts - 1:
             spare.stop()
-    time.sleep(2)
+    time.sleep(2)  # what the start has set going is no part of idling
     before, began = spare.cpu_s(), time.monotonic()
     time.sleep(at.windows.idle_s)
     idle_percent = (spare.cpu_s() - before) / (time.monotonic() - began) * 100
