@@ -18,6 +18,7 @@ from ottla.protocol.records import (
     Record,
     TimestampType,
     build_batch,
+    build_plain_batch,
     check_crc,
     crc32c,
     iter_batches,
@@ -277,3 +278,21 @@ def test_damaged_batches_raise_nothing_but_corrupt_batch_error(
             assert len(list(read_records(batch.data, max_uncompressed_bytes=1 << 20))) == batch.record_count
     except CorruptBatchError:
         pass
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.binary(max_size=70),
+            st.none() | st.binary(max_size=70) | st.integers(60, 20_000).map(bytes),
+            st.integers(NOW_MS - 10_000, NOW_MS + 10_000),
+            st.just(object()),
+        ),
+        min_size=1,
+        max_size=80,
+    )
+)
+def test_a_plain_batch_is_the_batch_of_the_same_records(plain_records: Any) -> None:
+    records = [Record(key, value, (), timestamp_ms) for key, value, timestamp_ms, _ in plain_records]
+
+    assert build_plain_batch(plain_records) == build_batch(records)

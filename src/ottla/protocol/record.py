@@ -18,6 +18,8 @@ VARINT_BITS_MAX: Final = 63
 RECORD_BYTES_MIN: Final = 7
 HEADER_BYTES_MIN: Final = 2
 SMALL_VARINTS: Final = tuple(bytes((zigzag,)) for zigzag in range(128))
+CONTINUED: Final = tuple(bytes((low | 128,)) for low in range(128))
+"""The first byte of a varint with more than one."""
 
 Header = tuple[str, bytes | None]
 
@@ -35,6 +37,8 @@ def varint(value: int) -> bytes:
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
     if zigzag < 128:
         return SMALL_VARINTS[zigzag]
+    if zigzag < 1 << 14:
+        return CONTINUED[zigzag & 127] + SMALL_VARINTS[zigzag >> 7]
     out = bytearray()
     while zigzag > 127:
         out.append(zigzag & 127 | 128)
@@ -72,6 +76,22 @@ def encode_record(record: Record, offset_delta: int, timestamp_delta_ms: int) ->
         encoded = name.encode()
         pieces += (varint(len(encoded)), encoded)
         pieces += (b"\1",) if content is None else (varint(len(content)), content)
+    body = b"".join(pieces)
+    return varint(len(body)) + body
+
+
+def encode_plain(key: bytes | None, value: bytes | None, offset_delta: int, timestamp_delta_ms: int) -> bytes:
+    """`encode_record` of one without headers, in less time."""
+    pieces = (
+        b"\0",
+        varint(timestamp_delta_ms),
+        varint(offset_delta),
+        b"\1" if key is None else varint(len(key)),
+        key or b"",
+        b"\1" if value is None else varint(len(value)),
+        value or b"",
+        b"\0",
+    )
     body = b"".join(pieces)
     return varint(len(body)) + body
 

@@ -19,12 +19,12 @@ from google_crc32c import value as crc32c
 from ottla.errors import CorruptBatchError, invariant
 from ottla.ports import Bytes
 from ottla.protocol.compression import Compression, compress, decompress
-from ottla.protocol.record import NO_OFFSET, Record, encode_record, parse_records
+from ottla.protocol.record import NO_OFFSET, Record, encode_plain, encode_record, parse_records
 
 __all__ = [
     "BATCH_HEADER", "BODY_HEADER", "HEAD", "MAGIC", "NO_OFFSET", "NO_PRODUCER_ID", "UNCOMPRESSED_BYTES_MAX",
-    "BatchHeader", "Compression", "Record", "TimestampType", "build_batch", "check_crc", "crc32c", "iter_batches",
-    "read_records",
+    "BatchHeader", "Compression", "Plain", "Record", "TimestampType", "build_batch", "build_plain_batch", "check_crc",
+    "crc32c", "iter_batches", "read_records",
 ]  # fmt: skip
 
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -60,6 +60,10 @@ CONTROL_BIT: Final = 0b100000
 NO_PRODUCER_ID: Final = -1
 UNCOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """What a batch may become when nobody says otherwise."""
+
+
+Plain = tuple[bytes | None, bytes | None, int, object]
+"""Key, value, timestamp in ms, and what is not written."""
 
 
 class TimestampType(IntEnum):
@@ -202,6 +206,21 @@ def build_batch(
         base_sequence=base_sequence,
         leader_epoch=leader_epoch,
     )
+
+
+def build_plain_batch(records: Sequence[Plain]) -> bytes:
+    """`build_batch` of records without headers, in half the time: no objects and no choices on the way."""
+    base_timestamp_ms = max_timestamp_ms = records[0][2]
+    delta = -1
+    pieces = [b""]
+    for key, value, timestamp_ms, _ in records:
+        delta += 1
+        pieces.append(encode_plain(key, value, delta, timestamp_ms - base_timestamp_ms))
+        if timestamp_ms > max_timestamp_ms:
+            max_timestamp_ms = timestamp_ms
+    pieces[0] = BODY_HEADER.pack(0, delta, base_timestamp_ms, max_timestamp_ms, NO_PRODUCER_ID, -1, -1, delta + 1)
+    body = b"".join(pieces)
+    return HEAD.pack(0, len(body) + BODY_AT - LENGTH_OVERHEAD_BYTES, -1, MAGIC, crc32c(body)) + body
 
 
 def frame_batch(
