@@ -211,6 +211,24 @@ def test_the_next_file_is_prepared_when_the_current_one_is_half_full() -> None:
     assert offsets_in(disk.crash(NOTHING_UNSYNCED)) == [0, 1, 2]
 
 
+def test_files_grow_step_by_step_and_small_ones_are_not_used_again() -> None:
+    disk = CrashingDisk()
+    journal = journal_on(disk, file_size_bytes=20 << 20)
+    sizes = []
+    for offset in range(60):
+        block = commit(journal, offset, size=1 << 19)
+        journal.release(block.sequence)
+        preparation = journal.preparation()
+        if preparation is not None:
+            preparation.run()
+            journal.add(preparation)
+        sizes.append(block.into.capacity_bytes >> 20)
+        assert offsets_in(disk.crash(NOTHING_UNSYNCED))[-1] == offset
+
+    assert [size for size, before in zip(sizes, [0, *sizes], strict=False) if size != before] == [1, 8, 20]
+    assert {disk.size(f"{DIRECTORY}/{name}") >> 20 for name in disk.list(DIRECTORY)} == {20}
+
+
 def test_a_preparation_that_failed_is_tried_again() -> None:
     disk = CrashingDisk()
     journal = journal_on(disk)

@@ -6,7 +6,8 @@ written at once at the end of the current file. A full file is followed by a fre
 if the background is behind with making files, or with the logs' own syncs, which free the oldest.
 
 The first file of a ring is small and made at once, so that a new node answers without delay; the next is made in the
-background when the current one is half full. An idle node never makes it.
+background when the current one is half full, a few times as large, until files have the size that is asked for. An idle
+node never makes it, and one with little to write none that is large.
 
 All decisions are made in the event loop (`block`, `release`); a thread is handed objects that hold all they need
 (`Block`, `FilePreparation`).
@@ -37,6 +38,8 @@ DIRECTORY = "journal"
 SUFFIX = ".wal"
 FIRST_FILE_BYTES = 1 << 20
 """What can be written with zeros in passing."""
+GROWTH = 8
+"""How much larger the next file may be. Zeros for 64 MiB keep the disk from the first commits of a node for 100 ms."""
 FREE_FILES_MAX = 2
 """Files kept for later use; more are removed, so that a burst does not hold its room on the disk for ever."""
 RESERVE_BYTES = 16 << 20
@@ -218,7 +221,7 @@ class Journal:
             return None
         self._preparing = True
         number, self._next_number = self._next_number, self._next_number + 1
-        return FilePreparation(self._disk, number, self._file_size_bytes)
+        return FilePreparation(self._disk, number, min(GROWTH * current.capacity_bytes, self._file_size_bytes))
 
     def add(self, preparation: FilePreparation) -> None:
         """Take the file that `preparation` made; it may have failed to make one."""
@@ -258,7 +261,9 @@ class Journal:
         return JournalFile(self._disk, number, file, capacity_bytes, new_name=True)
 
     def _make_free(self, file: JournalFile) -> None:
-        if len(self._free) < FREE_FILES_MAX:
+        """Keep it for later use, unless there are enough, or the ring has outgrown it."""
+        wanted_bytes = min(self._current.capacity_bytes if self._current else 0, self._file_size_bytes)
+        if len(self._free) < FREE_FILES_MAX and file.capacity_bytes >= wanted_bytes:
             self._free.append(file)
         else:
             file.file.close()
