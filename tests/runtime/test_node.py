@@ -155,7 +155,7 @@ def test_a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() ->
     async def scenario(rig: NodeRig) -> None:
         await rig.create("t")
         await rig.produce("t", b"one")
-        full = Fault(operation=Operation.WRITE, path_contains="t-0", errno=errno.ENOSPC)
+        full = Fault(operation=Operation.WRITE, errno=errno.ENOSPC)
         rig.disk.faults.append(full)
         assert (await rig.produce("t", b"too much")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         rig.disk.faults.remove(full)
@@ -171,7 +171,7 @@ def test_a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() ->
 def test_a_topic_that_the_disk_had_no_room_for_does_not_exist() -> None:
     async def scenario(rig: NodeRig) -> None:
         await rig.create("before")
-        full = Fault(operation=Operation.WRITE, path_contains="__cluster_metadata", errno=errno.ENOSPC)
+        full = Fault(operation=Operation.WRITE, errno=errno.ENOSPC)
         rig.disk.faults.append(full)
         assert (await rig.create("t")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         rig.disk.faults.remove(full)
@@ -187,7 +187,7 @@ def test_an_offset_that_the_disk_had_no_room_for_is_not_committed() -> None:
     async def scenario(rig: NodeRig) -> None:
         await rig.create("t")
         assert await commit_offset(rig, "g", "t", 1) == ErrorCode.NONE
-        full = Fault(operation=Operation.WRITE, path_contains="__consumer_offsets", errno=errno.ENOSPC)
+        full = Fault(operation=Operation.WRITE, errno=errno.ENOSPC)
         rig.disk.faults.append(full)
         assert await commit_offset(rig, "g", "t", 2) != ErrorCode.NONE
         rig.disk.faults.remove(full)

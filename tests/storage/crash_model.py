@@ -14,6 +14,7 @@ from ottla.config import BrokerConfig, Durability, JournalConfig, LogConfig, Sto
 from ottla.errors import BrokerError, DiskFailedError, OttlaError
 from ottla.protocol.records import Record, build_batch, iter_batches
 from ottla.storage.checkpoint import Job
+from ottla.storage.held import Held
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import CrashingDisk, Operation
@@ -92,14 +93,22 @@ class Storage:
     """One run of a node's storage, from start to crash or clean stop."""
 
     def __init__(
-        self, disk: CrashingDisk, expected: dict[TopicPartition, Expected], *, config: BrokerConfig | None = None
+        self,
+        disk: CrashingDisk,
+        expected: dict[TopicPartition, Expected],
+        *,
+        config: BrokerConfig | None = None,
+        holds: bool = False,
     ) -> None:
+        """`holds`: small writes wait in memory, in two commits of three."""
         self.disk = disk
         self.expected = expected
         self.clock = ManualClock()
         self.config = config or broker_config()
         self.logs = LogManager(disk, self.config, clock=self.clock, random=Random(7))
         self.logs.group_commit.segment_sync_bytes_min = 700
+        self.logs.group_commit.held = Held(log_bytes_max=600, all_bytes_max=900)
+        self._holds = holds
         self.logs.recover_metadata()
         self.logs.recover(self._find)
         self._job: Job | None = None
@@ -141,7 +150,7 @@ class Storage:
 
     def commit(self) -> None:
         group = self.logs.group_commit
-        commit = group.begin()
+        commit = group.begin(hold=self._holds and group.next_number % 3 != 0)
         if commit is None:
             return
         covered = {partition: list(expected.waiting) for partition, expected in self.expected.items()}

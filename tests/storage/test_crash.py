@@ -108,22 +108,23 @@ def run_all(steps: Iterator[None]) -> None:
 # Every operation
 
 
-def test_a_crash_before_any_operation_loses_nothing() -> None:
+@pytest.mark.parametrize(("holds", "crashes_min"), [(False, 1_500), (True, 1_200)])
+def test_a_crash_before_any_operation_loses_nothing(holds: bool, crashes_min: int) -> None:
     disk, logs = CrashingDisk(seed=1), three_logs()
     crashing = CrashEverywhere(disk, logs)
-    storage = Storage(disk, logs)
+    storage = Storage(disk, logs, holds=holds)
     run_all(a_long_day(storage))
     storage.stop()
     crashing.crash("after the clean stop")
 
     assert crashing.violations == []
-    assert crashing.crashes > 1_500
+    assert crashing.crashes > crashes_min
 
 
 @pytest.mark.parametrize("seed", range(2 * RUNS))
 def test_a_second_crash_before_any_operation_of_the_next_run_loses_nothing(seed: int) -> None:
     disk, logs = CrashingDisk(seed=seed), three_logs()
-    steps = a_long_day(Storage(disk, logs))
+    steps = a_long_day(Storage(disk, logs, holds=seed % 2 == 0))
     for _ in range(7):
         next(steps)
     disk = disk.crash(EVERYTHING_WRITTEN if seed % 2 else ALL_ANY)
@@ -137,7 +138,7 @@ def test_a_second_crash_before_any_operation_of_the_next_run_loses_nothing(seed:
 
 def restarted(disk: CrashingDisk, logs: Logs) -> Storage:
     """A new run on what a crash left. What waited may have survived; from here on it counts as acknowledged or gone."""
-    storage = Storage(disk, logs)
+    storage = Storage(disk, logs, holds=True)
     for partition, expected in logs.items():
         log = storage.log(partition)
         expected.acknowledged += expected.waiting
@@ -194,7 +195,7 @@ def test_without_a_sync_per_commit_a_crash_costs_the_end_of_logs_and_nothing_els
 
 def crashed_in_the_middle_of_things(seed: int) -> tuple[CrashingDisk, Logs]:
     disk, logs = CrashingDisk(seed=seed), three_logs()
-    steps = a_long_day(Storage(disk, logs))
+    steps = a_long_day(Storage(disk, logs, holds=seed % 2 == 1))
     for _ in range(9 + seed % 4):
         next(steps)
     return disk.crash(ALL_ANY), logs
@@ -246,11 +247,18 @@ operations = st.one_of(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
-@given(schedule=st.lists(operations, min_size=10, max_size=80), seed=st.integers(0, 2**16), every=st.integers(5, 15))
-def test_no_schedule_and_no_crash_loses_anything(schedule: list[tuple[object, ...]], seed: int, every: int) -> None:
+@given(
+    schedule=st.lists(operations, min_size=10, max_size=80),
+    seed=st.integers(0, 2**16),
+    every=st.integers(5, 15),
+    holds=st.booleans(),
+)
+def test_no_schedule_and_no_crash_loses_anything(
+    schedule: list[tuple[object, ...]], seed: int, every: int, holds: bool
+) -> None:
     disk, logs = CrashingDisk(seed=seed), three_logs()
     crashing = CrashEverywhere(disk, logs, every=every)
-    storage = Storage(disk, logs)
+    storage = Storage(disk, logs, holds=holds)
     for name, *arguments in schedule:
         if name == "append":
             partition, size, producer_id = arguments
@@ -271,10 +279,10 @@ def test_no_schedule_and_no_crash_loses_anything(schedule: list[tuple[object, ..
 # Damage
 
 
-def damaged_day(seed: int = 3) -> tuple[CrashingDisk, Logs, Storage]:
+def damaged_day(seed: int = 3, *, holds: bool = False) -> tuple[CrashingDisk, Logs, Storage]:
     """Six commits in the journal, none of them checkpointed."""
     disk, logs = CrashingDisk(seed=seed), three_logs()
-    storage = Storage(disk, logs)
+    storage = Storage(disk, logs, holds=holds)
     for _ in range(6):
         storage.append(A)
         storage.append(B, size=150)
@@ -374,8 +382,11 @@ def test_what_a_failed_sync_covered_is_never_acknowledged_and_nothing_is_after_i
 @pytest.mark.parametrize("path", ["journal", "a-0", "b-0"])
 @pytest.mark.parametrize("operation", [Operation.WRITE, Operation.SYNC])
 @pytest.mark.parametrize("skip", range(3))
-def test_an_error_anywhere_acknowledges_nothing_that_can_be_lost(path: str, operation: Operation, skip: int) -> None:
-    disk, logs, storage = damaged_day()
+@pytest.mark.parametrize("holds", [False, True])
+def test_an_error_anywhere_acknowledges_nothing_that_can_be_lost(
+    path: str, operation: Operation, skip: int, holds: bool
+) -> None:
+    disk, logs, storage = damaged_day(holds=holds)
     disk.faults.append(Fault(operation=operation, path_contains=path, skip=skip))
 
     def go_on() -> None:
@@ -395,8 +406,9 @@ def test_an_error_anywhere_acknowledges_nothing_that_can_be_lost(path: str, oper
 
 
 @pytest.mark.parametrize("room_bytes", range(0, 1_200, 60))
-def test_a_full_disk_refuses_and_works_again_when_there_is_room(room_bytes: int) -> None:
-    disk, logs, storage = damaged_day()
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_full_disk_refuses_and_works_again_when_there_is_room(room_bytes: int, holds: bool) -> None:
+    disk, logs, storage = damaged_day(holds=holds)
     disk.capacity_bytes = _used_bytes(disk) + room_bytes
     refused = 0
     for _ in range(8):

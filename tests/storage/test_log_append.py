@@ -297,7 +297,7 @@ def test_a_write_that_spans_a_roll_goes_into_both_segments(disk: CrashingDisk) -
     write = log.take_pending()
 
     assert write is not None
-    assert (write.base_offset, write.end_offset, write.batch_count, write.size_bytes) == (0, 5, 5, 5 * size)
+    assert (write.base_offset, write.end_offset, len(write.buffers), write.size_bytes) == (0, 5, 10, 5 * size)
     assert [(run.segment.base_offset, run.position, run.end_position) for run in write.runs] == [
         (0, 0, 2 * size),
         (2, 0, 2 * size),

@@ -215,14 +215,15 @@ class Committer:
         touched, self._touched = self._touched, {}
         answers, self._answers = self._answers, []
         try:
-            commit = self._group.begin()
+            is_quick = self._pace.is_quick
+            commit = self._group.begin(hold=is_quick)
         except Exception as bug:
             self._break(self._bug(bug))
             self._refuse(answers, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(bug)))
             return
         if commit is None:
             self._finish(None, touched, answers)
-        elif self._pace.is_quick:
+        elif is_quick:
             started_ns = time.perf_counter_ns()
             error = self._run(commit)
             if error is not None:

@@ -154,6 +154,7 @@ class Checkpoint:
         for log in list(self._logs)[:LOGS_PER_SLICE]:
             self._offsets[log] = log.written_offset
             self._targets += [(log, target) for target in log.take_dirty_files()]
+            self._group.held.forget(log)
             del self._logs[log]
             self._done[log] = None
         self._is_gathering = bool(self._logs) and len(self._targets) < SYNCED_TOGETHER
@@ -170,6 +171,7 @@ class Checkpoint:
         group = self._group
         group.unsynced = {log: number for log, number in group.unsynced.items() if number >= self._upto_number}
         group.journal.release(self._upto_sequence)
+        group.checkpointed()
         for log, offset in self._journaled_from.items():
             log.journaled_from = max(log.journaled_from, offset)
         self._end()

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ottla.config import Durability
 from ottla.errors import DiskFailedError, invariant
 from ottla.observability.metrics import Histogram
+from ottla.storage.held import SHARE_BYTES_MAX, Held
 from ottla.storage.journal_format import ENTRY_BYTES, Kind, append_entry, control_entry
 from ottla.storage.pending import FileSync, PendingWrite, Run
 from ottla.types import METADATA_TOPIC_ID
@@ -204,6 +205,9 @@ class GroupCommit:
         """What a checkpoint should have synced, and the disk had no room for."""
         self._durability = durability
         self.segment_sync_bytes_min = segment_sync_bytes_min
+        self.held = Held()
+        self._may_hold = True
+        """Not after the disk has refused a write, until a checkpoint says that there is room."""
         self._dirty: dict[Log, None] = {}
         self._controls: list[Control] = []
         self._replacements: list[Syncable] = []
@@ -262,6 +266,7 @@ class GroupCommit:
             self._dirty.pop(log, None)
             self._controls = [control for control in self._controls if control.log is not log]
             self.unsynced.pop(log, None)
+            self.held.forget(log)
             self.left_over = [(owner, target) for owner, target in self.left_over if owner is not log]
             if self.checkpoint is not None:
                 self.checkpoint.forget(log)
@@ -290,8 +295,10 @@ class GroupCommit:
 
     # Committing
 
-    def begin(self) -> Commit | None:
-        """Everything that waits to be committed; None if nothing does."""
+    def begin(self, *, hold: bool = False) -> Commit | None:
+        """Everything that waits to be committed; None if nothing does. `hold`: it is run and finished before anything
+        else happens, so small shares need not be written into their segments yet.
+        """
         invariant(self.in_flight is None, "one commit is in flight at a time")
         invariant(self.is_open, "nothing is committed before recovery is through")
         if not self._dirty and not self._controls and not self._replacements:
@@ -306,8 +313,10 @@ class GroupCommit:
         commit.controls, self._controls = self._controls, []
         if self._replacements:
             commit.replacements, self._replacements = self._replacements, []
+        hold_bytes_max = min(SHARE_BYTES_MAX, self.segment_sync_bytes_min - 1) if hold and self._may_hold else 0
+        journals_all = self._durability is not Durability.OS
         for log in dirty:
-            write = log.take_pending()
+            write = log.take_pending(hold_bytes_max if journals_all or self._is_journaled(log) else 0)
             if write is not None:
                 commit.shares.append((log, write))
         try:
@@ -322,12 +331,28 @@ class GroupCommit:
         self._note_blocks(commit)
         number, unsynced = commit.number, self.unsynced
         for log, write in commit.shares:
-            write.finish()
-            log.mark_durable(write.end_offset)
+            if write.runs:
+                write.finish()
+                log.mark_durable(write.end_offset)
+            else:
+                log.finish_held(write)
+                self._hold(log, write.size_bytes)
             unsynced[log] = number
         for control in commit.controls:
             self._apply(control, number)
         self.look_for_quiet()
+
+    def _hold(self, log: Log, size_bytes: int) -> None:
+        try:
+            self.held.add(log, size_bytes)
+        except OSError as error:
+            self._may_hold = False
+            if error.errno not in REFUSALS:
+                self.poison(DiskFailedError(f"Could not write a segment: {error}"))
+
+    def checkpointed(self) -> None:
+        """A checkpoint is complete: the disk takes what it is given."""
+        self._may_hold = True
 
     def fail(self, commit: Commit) -> list[Log]:
         """`commit.run` has raised: its logs are as they were before it, without what was appended since. Returns them.
@@ -351,9 +376,9 @@ class GroupCommit:
         self.look_for_quiet()
         return logs
 
-    def commit(self) -> None:
+    def commit(self, *, hold: bool = False) -> None:
         """Begin, run and finish in one. Raises DiskFailedError."""
-        commit = self.begin()
+        commit = self.begin(hold=hold)
         if commit is None:
             return
         try:
@@ -376,6 +401,7 @@ class GroupCommit:
 
     def _plan(self, commit: Commit) -> None:
         """Give everything its place in the journal: controls first, since they are about what was there before."""
+        journals_all = self._durability is not Durability.OS
         payload: list[Bytes] = [control.entry() for control in commit.controls]
         size, count = ENTRY_BYTES * len(payload), len(payload)
         if self._durability is not Durability.COMMIT:
@@ -386,13 +412,15 @@ class GroupCommit:
                 commit.to_sync += (*_older_records(log, write), write)
                 payload.append(control_entry(Kind.SYNCED, log.topic_id, log.partition.partition, write.end_offset))
                 size += ENTRY_BYTES
-            elif self._is_journaled(log):
+            elif journals_all or self._is_journaled(log):
                 if size + size_bytes > BLOCK_BYTES_MAX and count and not commit.is_whole:
                     commit.blocks.append(self.journal.block(payload, size, count))
                     payload, size, count = [], 0, 0
                 buffers = write.buffers
                 payload.append(append_entry(log.topic_id, log.partition[1], write.base_offset, buffers, size_bytes))
-                payload += _joined(write) if _is_many_small(write) else buffers
+                if len(buffers) >= JOIN_PIECES_MIN and size_bytes < JOIN_PIECE_BYTES_MAX * len(buffers):
+                    _join(write)
+                payload += write.buffers
                 size += ENTRY_BYTES + size_bytes
             else:
                 continue
@@ -444,18 +472,13 @@ class GroupCommit:
                 self.poison(DiskFailedError(f"Could not do what the journal says was done: {error}"))
 
 
-def _is_many_small(write: PendingWrite) -> bool:
-    pieces = len(write.buffers)
-    return pieces >= JOIN_PIECES_MIN and write.size_bytes < JOIN_PIECE_BYTES_MAX * pieces
-
-
-def _joined(write: PendingWrite) -> list[bytes]:
+def _join(write: PendingWrite) -> None:
     """The batches in one piece, for the journal and the segment."""
     pieces = [b"".join(write.buffers)]
-    if len(write.runs) == 1:
+    if len(write.runs) == 1 and write.runs[0].buffers is write.buffers:
         segment, position, end_position, _ = write.runs[0]
         write.runs = [Run(segment, position, end_position, pieces)]
-    return pieces
+    write.buffers = pieces
 
 
 def _older_records(log: Log, write: PendingWrite) -> Iterable[Syncable]:

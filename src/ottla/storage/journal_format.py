@@ -42,6 +42,8 @@ _FILE_HEADER = struct.Struct(">8sI8s")
 _BLOCK_HEADER = struct.Struct(">4s8sQQQII")
 _ENTRY_FIELDS = struct.Struct(">B3x16siqII")
 _CRC = struct.Struct(">I")
+_pack_entry = _ENTRY_FIELDS.pack
+_pack_crc = _CRC.pack
 
 BLOCK_HEADER_BYTES = _BLOCK_HEADER.size + _CRC.size
 ENTRY_BYTES = _ENTRY_FIELDS.size + _CRC.size
@@ -66,6 +68,10 @@ class Kind(IntEnum):
     UNJOURNALED = 7
     """The log was cut to `offset`, and may have grown since: its records are not journaled, so whatever the segments
     hold counts as far as it is intact."""
+
+
+_APPEND = int(Kind.APPEND)
+"""Looked up once: an enumeration's attribute takes its time."""
 
 
 class BlockHeader(NamedTuple):
@@ -113,9 +119,10 @@ def block_header(salt: bytes, sequence: int, oldest: int, synced: int, payload_b
 
 def append_entry(topic_id: TopicId, partition: int, offset: int, buffers: Sequence[bytes], size_bytes: int) -> bytes:
     """What stands before `buffers`, which are head, body, head, body…"""
-    heads = buffers[::2]
-    fields = _ENTRY_FIELDS.pack(Kind.APPEND, topic_id, partition, offset, size_bytes, len(heads))
-    return _CRC.pack(crc32c(fields + b"".join(heads))) + fields
+    count = len(buffers) // 2
+    fields = _pack_entry(_APPEND, topic_id, partition, offset, size_bytes, count)
+    heads = buffers[0] if count == 1 else b"".join(buffers[::2])
+    return _pack_crc(crc32c(fields + heads)) + fields
 
 
 def control_entry(kind: Kind, topic_id: TopicId, partition: int, offset: int) -> bytes:

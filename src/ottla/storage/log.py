@@ -208,7 +208,8 @@ class Log(LogAppends):
         segment = self._active = self.segments[number]
         position = segment.locate(offset, segment.size_bytes)
         if position is not None:
-            first = _OFFSET.unpack(segment.file().pread(_OFFSET.size, position))[0]
+            first = _OFFSET.unpack(segment.pread(_OFFSET.size, position))[0]
+            self.ensure_directory()
             segment.truncate_to(first, position)
             self._has_index_debts = True
         # Where compaction left a gap, the log ends before it, as it would after a restart.
@@ -310,6 +311,7 @@ class Log(LogAppends):
 
     def take_dirty_files(self) -> list[Syncable]:
         """What to sync, in this order, so that everything below `written_offset` is in the segment files for good."""
+        self.write_held()
         if not self._has_directory:
             return []
         # The segment that ends at the recovery point is in it: it may have been sealed since.
@@ -363,6 +365,7 @@ class Log(LogAppends):
         self.cuts += 1
         before = self._last_sequences()
         recovery_point = min(self.recovery_point, durable)
+        held, held_since = bytes(self._active.held), self._active.held_since
         for segment in self.segments:
             segment.close()
         # If this fails nothing can be read here any more: indexes were cut, and readers would be told too little.
@@ -377,6 +380,8 @@ class Log(LogAppends):
             now_ms=self._clock_ms,
         )
         self._take_over(loaded)
+        if held and self.end_offset >= held_since:
+            self._hold_again(held, held_since)
         if self.end_offset < durable:
             raise DiskFailedError(
                 f"{self.partition}: offsets {self.end_offset} to {durable - 1} can't be read any more"
@@ -386,6 +391,14 @@ class Log(LogAppends):
         if self._has_directory:
             self.disk.sync_directory(self.directory)
         self.durable_offset = self.end_offset
+
+    def _hold_again(self, held: bytes, since: int) -> None:
+        """What was held is in the journal and not in the files: at most a part of it, if a write was refused."""
+        self.truncate_to(since)
+        self.append_as_follower(held)
+        write = self.take_pending(hold_bytes_max=len(held))
+        if write is not None:
+            self.finish_held(write)
 
     def _last_sequences(self) -> dict[int, tuple[int, int]]:
         """Of each producer, its epoch and the last sequence number that was taken."""
@@ -415,6 +428,7 @@ class Log(LogAppends):
     def begin_close(self) -> list[Syncable]:
         """What to sync before `end_close`."""
         self.write_pending()
+        self.write_held()
         if self.snapshots.latest != self.end_offset and self._has_directory and self._active.size_bytes:
             self._active.seal()
             self._write_snapshot()

@@ -39,7 +39,7 @@ from ottla.storage.log_state import LogState
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.pending import PendingWrite, Run
 from ottla.storage.replay import note_abort, replay_batch
-from ottla.storage.segment import Segment
+from ottla.storage.segment import NOTHING_HELD, Segment
 
 if TYPE_CHECKING:
     from ottla.ports import Bytes
@@ -275,6 +275,7 @@ class LogAppends(LogState):
         self.ensure_directory()
         old = self._active
         if old.position:
+            old.write_held()
             old.seal()
             self.snapshots.write(base_offset, self.producers)
             self._cuts.append((len(self.pending), old))
@@ -302,21 +303,25 @@ class LogAppends(LogState):
 
     # Writing
 
-    def take_pending(self) -> PendingWrite | None:
-        """Everything that no write has taken yet, for a commit. None if there is nothing."""
-        buffers = self.pending
+    def take_pending(self, hold_bytes_max: int = 0) -> PendingWrite | None:
+        """Everything that no write has taken yet, for a commit. None if there is nothing.
+
+        What is not more than `hold_bytes_max` is not written but held (`held`): it must be in the journal, and nothing
+        may be appended before `finish_write`.
+        """
+        buffers, size_bytes = self.pending, self.pending_bytes
         if not buffers:
             return None
-        if self._cuts:
-            runs = self._runs(buffers)
-        else:
-            runs = [_run(self._active, buffers)]
-        base_offset = _unpack_offset(buffers[0])[0]
-        write = PendingWrite(self, buffers, self.pending_bytes, base_offset, self.end_offset, runs)
         self.pending = []
         self.pending_bytes = 0
+        (base_offset,) = _unpack_offset(buffers[0])
+        if size_bytes <= hold_bytes_max and not self._cuts:
+            segment = self._active
+            segment.taken = segment.position
+            return PendingWrite(self, buffers, size_bytes, base_offset, self.end_offset)
+        runs = self._runs(buffers) if self._cuts else [_run(self._active, buffers)]
         self._in_flight += 1
-        return write
+        return PendingWrite(self, buffers, size_bytes, base_offset, self.end_offset, runs)
 
     def _runs(self, buffers: list[bytes]) -> list[Run]:
         """Of a log that has rolled since the last write: each part goes into its own segment."""
@@ -337,10 +342,18 @@ class LogAppends(LogState):
             write.run()
             write.finish()
 
+    def write_held(self) -> None:
+        """Into the file. OSError if the disk refuses; then it is still held."""
+        segment = self._active
+        if segment.held:
+            self.ensure_directory()
+            segment.write_held()
+
     def finish_write(self, write: PendingWrite) -> None:
         """`write` is in the files."""
         self._in_flight -= 1
         for segment, position, end_position, _ in write.runs:
+            segment.held = NOTHING_HELD
             segment.written = end_position
             segment.unsynced = True
             if not position:
@@ -351,10 +364,31 @@ class LogAppends(LogState):
                 _give_back_room(segment)
         self.written_offset = write.end_offset
         if segment is self._active:
-            known = self._known_positions
-            known[write.end_offset] = end_position
-            if len(known) > _POSITIONS_KNOWN_MAX:
-                del known[next(iter(known))]
+            self._know(write.end_offset, end_position)
+
+    def finish_held(self, write: PendingWrite) -> None:
+        """`write` is in the journal, durably: keep it for readers, and for a later write."""
+        segment = self._active
+        held = segment.held
+        if not held:
+            held = segment.held = bytearray()
+            segment.held_from, segment.held_since = segment.written, self.written_offset
+            segment.unsynced = True
+            if not segment.written:
+                self._names_unsynced = True
+        for buffer in write.buffers:
+            held += buffer
+        segment.written = segment.taken
+        if segment.has_index_backlog:
+            _write_backlog(segment)
+        self.written_offset = self.durable_offset = write.end_offset
+        self._know(write.end_offset, segment.taken)
+
+    def _know(self, offset: int, position: int) -> None:
+        known = self._known_positions
+        known[offset] = position
+        if len(known) > _POSITIONS_KNOWN_MAX:
+            del known[next(iter(known))]
 
     def mark_durable(self, offset: int) -> None:
         """A commit has put everything below `offset` on the medium."""
@@ -377,5 +411,7 @@ def _give_back_room(segment: Segment) -> None:
 
 def _run(segment: Segment, buffers: list[bytes]) -> Run:
     position, segment.taken = segment.taken, segment.position
+    if segment.held:  # it goes first, and is not held any more when this is written
+        position, buffers = segment.held_from, [bytes(segment.held), *buffers]
     # The constructor of a named tuple is Python code, and this is made for every log of every commit.
     return tuple.__new__(Run, (segment, position, segment.position, buffers))

@@ -470,6 +470,11 @@ class LogManager:
             dropped.append(partition)
         return dropped
 
+    def write_held(self) -> None:
+        """Everything that can be read here is in the files then, for whoever looks at those."""
+        for log in self._logs.values():
+            log.write_held()
+
     def close(self) -> None:
         """Leave everything so that the next start has nothing to do. Without a commit or a job under way.
 

@@ -44,19 +44,17 @@ class PendingWrite:
         size_bytes: int,
         base_offset: int,
         end_offset: int,
-        runs: list[Run],
+        runs: Sequence[Run] = (),
     ) -> None:
         self.log = log
         self.buffers = buffers
-        """Head, body, head, body…: what a journal entry holds. May go into two segments if the log rolled."""
+        """Head, body, head, body…, perhaps joined into one once the journal has looked at them. May go into two
+        segments if the log rolled."""
         self.size_bytes = size_bytes
         self.base_offset = base_offset
         self.end_offset = end_offset
         self.runs = runs
-
-    @property
-    def batch_count(self) -> int:
-        return len(self.buffers) // 2
+        """Where it is written to; empty if it is held (see `held`)."""
 
     def run(self) -> None:
         """Write into the segment files. Any thread. After an OSError the log must be reloaded."""

@@ -7,19 +7,22 @@ them, so it costs little more than the reads.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.protocol.records import LENGTH_AT, LENGTH_OVERHEAD_BYTES, MAGIC, MAGIC_AT, RECORDS_AT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ottla.ports import File
-
 PIECE_BYTES = 1 << 20
 _LENGTH = struct.Struct(">i")
 _WALK = struct.Struct(">qi11xi")
 """Base offset, length and last offset delta."""
+
+
+class Source(Protocol):
+    def pread(self, size: int, position: int) -> bytes:
+        """As that of a file."""
 
 
 class BatchScan:
@@ -31,7 +34,7 @@ class BatchScan:
 
     __slots__ = ("_end", "_file", "position", "problem")
 
-    def __init__(self, file: File | None, position: int, end: int) -> None:
+    def __init__(self, file: Source | None, position: int, end: int) -> None:
         self._file = file
         self._end = end
         self.position = position

@@ -36,6 +36,8 @@ ALWAYS_MS = -2
 _WALK = struct.Struct(">qi11xi")
 """Base offset, length and last offset delta: all that a walk over batches reads."""
 _LENGTH = struct.Struct(">i")
+NOTHING_HELD = bytearray()
+"""Shared, and never added to."""
 _WALK_BYTES = 4096 + RECORDS_AT
 _MAX_TIMESTAMP = struct.Struct(">q")
 
@@ -53,6 +55,9 @@ class Segment:
         "ending",
         "first_timestamp_ms",
         "has_index_backlog",
+        "held",
+        "held_from",
+        "held_since",
         "index_position",
         "largest_ms",
         "largest_offset",
@@ -82,6 +87,12 @@ class Segment:
         self.undecided_from = UNKNOWN
         """Where the oldest transaction begins that was open when the segment began; its own beginning if none was."""
         self.position = self.taken = self.written = size_bytes
+        self.held = NOTHING_HELD
+        """Batches up to `written` that are in the journal, not in the file. Only the last segment of a log has any."""
+        self.held_from = 0
+        """Their position."""
+        self.held_since = 0
+        """Where the log ended without them."""
         self.preallocate_bytes = 0
         self.unsynced = False
         self.has_index_backlog = False
@@ -153,7 +164,7 @@ class Segment:
 
     def _load_first_timestamp(self) -> None:
         if self.size_bytes and self.first_timestamp_ms == UNKNOWN:
-            header = self.file().pread(RECORDS_AT, 0)
+            header = self.pread(RECORDS_AT, 0)
             self.first_timestamp_ms = _MAX_TIMESTAMP.unpack_from(header, MAX_TIMESTAMP_AT)[0]
 
     def file(self) -> File:
@@ -171,7 +182,23 @@ class Segment:
             self._file = file
         return file
 
+    def pread(self, size: int, position: int) -> bytes:
+        """As of a file, from what is in it and what is held. In the loop."""
+        held = self.held
+        at = position - self.held_from
+        if not held or at + size <= 0:
+            return self.file().pread(size, position)
+        if at >= 0:
+            return bytes(memoryview(held)[at : at + size])
+        return self.file().pread(-at, position) + held[: at + size]
+
     # Appending
+
+    def write_held(self) -> None:
+        """Into the file, which must have a directory. OSError if the disk refuses; then they are still held."""
+        if self.held:
+            self.writable_file().pwritev((self.held,), self.held_from)
+            self.held = NOTHING_HELD
 
     def prepare_appends(self, config: LogConfig, jitter_ms: int) -> None:
         """Work out at which position, time and offset an append must look closer, so that most need not."""
@@ -243,9 +270,8 @@ class Segment:
         if offset <= self.base_offset:
             return 0
         position = self.offsets.lookup(offset)
-        file = self.file()
         while position < end:
-            piece = file.pread(min(_WALK_BYTES, end - position), position)
+            piece = self.pread(min(_WALK_BYTES, end - position), position)
             at = 0
             while at + _WALK.size <= len(piece):
                 base_offset, length, delta = _WALK.unpack_from(piece, at)
@@ -262,12 +288,12 @@ class Segment:
     def read(self, start: int, end: int, max_bytes: int, min_one_batch: bool) -> bytes:
         """The bytes from `start` on: at most `max_bytes`, but the first batch whole, or nothing if that is too much."""
         if max_bytes >= end - start:
-            return self.file().pread(end - start, start)
-        data = self.file().pread(max(max_bytes, LENGTH_OVERHEAD_BYTES), start)
+            return self.pread(end - start, start)
+        data = self.pread(max(max_bytes, LENGTH_OVERHEAD_BYTES), start)
         first = _LENGTH.unpack_from(data, LENGTH_AT)[0] + LENGTH_OVERHEAD_BYTES
         if first <= max_bytes:
             return data
-        return self.file().pread(min(first, end - start), start) if min_one_batch else b""
+        return self.pread(min(first, end - start), start) if min_one_batch else b""
 
     def corrupt(self, position: int) -> BrokerError:
         return BrokerError(
@@ -275,15 +301,18 @@ class Segment:
         )
 
     def scan(self, position: int = 0) -> BatchScan:
-        """The batches from `position` on that are in the file."""
+        """The batches from `position` on that can be read."""
         end = self.written if self.size_bytes else 0
-        return BatchScan(self.file() if end else None, position, end)
+        return BatchScan(self if end else None, position, end)
 
     # Cutting and closing
 
     def truncate_to(self, offset: int, position: int) -> None:
         """Cut at `position`, where the batch with `offset` starts: it and all after it are gone."""
-        self.writable_file().truncate(position)
+        in_file = min(position, self.held_from) if self.held else position
+        self.held = self.held[: position - in_file] if position > in_file else NOTHING_HELD
+        # Cut there even if it should end there: a write that was refused may have left a part of what was held.
+        self.writable_file().truncate(in_file)
         self.position = self.taken = self.written = position
         self.unsynced = True
         self.offsets.truncate_to(offset)
@@ -369,6 +398,7 @@ class Segment:
     def mark_deleted(self, ending: str = names.DELETED) -> list[str]:
         """Rename the files, so that a crash from here on does not bring them back. Returns the new names."""
         self.close()
+        self.held = NOTHING_HELD
         renamed = []
         for suffix in names.SEGMENT_SUFFIXES:
             path = self.path(suffix)

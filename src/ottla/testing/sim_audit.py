@@ -1,8 +1,8 @@
-"""What the disks of a cluster hold when all is quiet: every replica of every partition, read without its node."""
+"""What the disks of a cluster hold when all is quiet: every replica of every partition, read beside its node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.protocol.records import BatchHeader, iter_batches
@@ -17,7 +17,10 @@ Placement = Mapping["TopicPartition", Sequence[int]]
 """The node ids of each partition's replicas."""
 
 
-def replicas(nodes: Iterable[SimulatedNode], placement: Placement) -> dict[TopicPartition, dict[str, Replica]]:
+def replicas(nodes: Sequence[SimulatedNode], placement: Placement) -> dict[TopicPartition, dict[str, Replica]]:
+    for node in nodes:
+        if node.node is not None and node.is_serving:
+            node.node.logs.write_held()
     disks = {node.config.node_id: (node.machine.name, node.machine.disk) for node in nodes}
     return {
         partition: {

@@ -1,0 +1,56 @@
+"""Small writes that wait in memory to become larger ones.
+
+A commit of a node with many partitions changes hundreds of logs by one batch each. The journal takes them all in one
+write; writing each into its segment at once as well is a system call per log, and on the medium nobody needs it there
+before the next checkpoint. So the segment keeps a small share for itself (`Segment.hold`), where readers find it, and
+writes what has gathered when that is much, when the log rolls, and before its files are synced.
+
+Only what is in the journal may wait: after a crash it is all that is left of it. And only where the loop runs the
+commit, so that nothing else happens to the log between its beginning and its end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+SHARE_BYTES_MAX = 4 << 10
+"""A log's share of a commit is not held if it is larger: then the copy costs more than the call."""
+LOG_BYTES_MAX = 32 << 10
+ALL_BYTES_MAX = 8 << 20
+
+
+class Held:
+    """The logs that hold something, the one that began first at the head."""
+
+    def __init__(self, *, log_bytes_max: int = LOG_BYTES_MAX, all_bytes_max: int = ALL_BYTES_MAX) -> None:
+        self._log_bytes_max = log_bytes_max
+        self._all_bytes_max = all_bytes_max
+        self._logs: dict[Log, int] = {}
+        """A log may have written what it held for reasons of its own, and counts on until its turn comes."""
+        self._bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self._bytes
+
+    def add(self, log: Log, size_bytes: int) -> None:
+        """`log` holds so much more. Writes what is too much; OSError if the disk refuses that, and it is still held."""
+        logs = self._logs
+        held_bytes = logs.get(log, 0) + size_bytes
+        logs[log] = held_bytes
+        self._bytes += size_bytes
+        if held_bytes > self._log_bytes_max:
+            self._write(log)
+        while self._bytes > self._all_bytes_max:
+            self._write(next(iter(logs)))
+
+    def _write(self, log: Log) -> None:
+        log.write_held()
+        self.forget(log)
+
+    def forget(self, log: Log) -> None:
+        """`log` holds nothing any more."""
+        self._bytes -= self._logs.pop(log, 0)

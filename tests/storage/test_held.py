@@ -1,0 +1,240 @@
+"""Small writes that wait in memory, where everything else about a log must be as if they had been written."""
+
+import errno
+
+import pytest
+
+from ottla.config import Durability
+from ottla.errors import DiskFailedError
+from ottla.storage.held import Held
+from ottla.storage.log_manager import LogManager
+from ottla.testing.disk import CrashingDisk, Fault, Operation
+from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED
+from ottla.types import TopicPartition
+
+from .helpers_journal import A, B, append, checkpoint, commit, config, log_of, offsets, small_batch, start
+
+FILE_OF_A = "a-0/00000000000000000000.log"
+BATCH_BYTES = len(small_batch())
+
+
+def hold(manager: LogManager, partition: TopicPartition = A, *, count: int = 1, size: int = 20) -> None:
+    append(manager, partition, count=count, size=size)
+    manager.group_commit.commit(hold=True)
+
+
+def sizes(disk: CrashingDisk, *partitions: TopicPartition) -> list[int]:
+    paths = [f"{partition.topic}-0/00000000000000000000.log" for partition in partitions]
+    return [disk.size(path) if disk.exists(path) else 0 for path in paths]
+
+
+def test_a_small_share_goes_into_the_journal_alone_and_is_read_and_durable() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    hold(manager, count=2)
+    hold(manager)
+
+    assert not disk.exists("a-0")
+    assert offsets(log_of(manager)) == [0, 1, 2]
+    assert log_of(manager).durable_offset == 3
+    for survival in (NOTHING_UNSYNCED, EVERYTHING_WRITTEN):
+        assert offsets(log_of(start(disk.crash(survival)))) == [0, 1, 2]
+
+
+def test_a_read_goes_on_from_the_file_into_what_is_held() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, count=3)
+    hold(manager, count=3)
+    log = log_of(manager)
+
+    assert sizes(disk, A) == [3 * BATCH_BYTES]
+    assert offsets(log) == [0, 1, 2, 3, 4, 5]
+    for offset in range(6):
+        read = log.read(offset, 1 << 20, upto_offset=6, min_one_batch=True)
+        assert len(read) == (6 - offset) * BATCH_BYTES
+        assert int.from_bytes(read[:8]) == offset
+    assert len(log.read(4, 1 << 20, upto_offset=5, min_one_batch=True)) == BATCH_BYTES
+    found = log.max_timestamp()
+    assert found is not None
+    assert found.offset == 0
+
+
+def test_a_larger_write_takes_what_is_held_with_it() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    hold(manager, count=2)
+    hold(manager, size=10_000)
+    log = log_of(manager)
+
+    assert sizes(disk, A) == [log.size_bytes]
+    assert offsets(log) == [0, 1, 2]
+    manager.close()
+    assert offsets(log_of(start(disk))) == [0, 1, 2]
+
+
+def test_what_is_synced_in_its_segment_is_never_held() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    hold(manager)
+    manager.group_commit.segment_sync_bytes_min = BATCH_BYTES
+    hold(manager)
+
+    assert sizes(disk, A) == [2 * BATCH_BYTES]
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1]
+
+
+def test_a_roll_writes_what_the_old_segment_held() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    hold(manager, count=2)
+    log_of(manager).roll(1_700_000_000_000)
+    hold(manager)
+
+    assert sizes(disk, A) == [2 * BATCH_BYTES]
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2]
+
+
+def test_a_checkpoint_writes_and_syncs_what_is_held_and_the_journal_may_forget_it() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    hold(manager, A, count=2)
+    hold(manager, B)
+    checkpoint(manager)
+
+    assert sizes(disk, A, B) == [2 * BATCH_BYTES, BATCH_BYTES]
+    assert manager.group_commit.held.size_bytes == 0
+    after = disk.crash(NOTHING_UNSYNCED)
+    for name in after.list("journal"):
+        after.remove(f"journal/{name}")
+    restarted = start(after)
+    assert [offsets(log_of(restarted, one)) for one in (A, B)] == [[0, 1], [0]]
+
+
+def test_a_log_that_holds_much_is_written() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    manager.group_commit.held = Held(log_bytes_max=2 * BATCH_BYTES)
+    hold(manager, count=2)
+    assert sizes(disk, A) == [0]
+    hold(manager)
+
+    assert sizes(disk, A) == [3 * BATCH_BYTES]
+    assert manager.group_commit.held.size_bytes == 0
+
+
+def test_of_all_that_is_held_the_oldest_is_written_first() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    manager.group_commit.held = Held(all_bytes_max=3 * BATCH_BYTES)
+    hold(manager, A)
+    hold(manager, B, count=2)
+    assert sizes(disk, A, B) == [0, 0]
+    hold(manager, B)
+
+    assert sizes(disk, A, B) == [BATCH_BYTES, 0]
+    assert manager.group_commit.held.size_bytes == 3 * BATCH_BYTES
+
+
+@pytest.mark.parametrize("cut_at", [1, 2, 3, 4])
+def test_a_log_may_be_cut_in_what_it_holds_and_before_it(cut_at: int) -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, count=2)
+    hold(manager, count=3)
+    log = log_of(manager)
+    manager.truncate(log, cut_at, lambda: None)
+    manager.group_commit.commit()
+    assert offsets(log) == list(range(cut_at))
+    hold(manager, size=30)
+
+    assert offsets(log) == list(range(cut_at + 1))
+    for survival in (NOTHING_UNSYNCED, EVERYTHING_WRITTEN):
+        assert offsets(log_of(start(disk.crash(survival)))) == list(range(cut_at + 1))
+
+
+def test_a_deleted_log_holds_nothing() -> None:
+    manager = start(CrashingDisk())
+    hold(manager)
+    manager.delete(A, b"a" * 16)
+    manager.group_commit.commit()
+
+    assert manager.group_commit.held.size_bytes == 0
+
+
+def test_without_a_journal_nothing_is_held() -> None:
+    disk = CrashingDisk()
+    manager = start(disk, config(Durability.OS))
+    hold(manager)
+
+    assert sizes(disk, A) == [BATCH_BYTES]
+
+
+def test_after_a_refused_commit_what_was_held_is_there_without_room_for_it() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    hold(manager, count=2)
+    disk.faults.append(Fault(operation=Operation.WRITE, errno=errno.ENOSPC))
+    with pytest.raises(DiskFailedError):
+        hold(manager)
+    log = log_of(manager)
+
+    assert not manager.group_commit.poisoned
+    assert (offsets(log), log.end_offset, log.durable_offset) == ([0, 1, 2], 3, 3)
+    disk.faults.clear()
+    hold(manager)
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2, 3]
+
+
+def test_what_the_disk_has_no_room_for_stays_and_nothing_more_is_held_until_there_is() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    manager.group_commit.held = Held(log_bytes_max=BATCH_BYTES)
+    disk.faults.append(Fault(operation=Operation.WRITE, path_contains="a-0", errno=errno.ENOSPC))
+    hold(manager, count=2)
+    assert offsets(log_of(manager)) == [0, 1, 2]
+    with pytest.raises(DiskFailedError):
+        hold(manager)
+    assert offsets(log_of(manager)) == [0, 1, 2]
+    assert not manager.group_commit.poisoned
+
+    disk.faults.clear()
+    checkpoint(manager)
+
+    assert sizes(disk, A) == [3 * BATCH_BYTES]
+    hold(manager)
+    assert sizes(disk, A) == [3 * BATCH_BYTES]
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2, 3]
+
+
+def test_a_disk_that_fails_to_write_what_is_held_is_the_end() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    manager.group_commit.held = Held(log_bytes_max=0)
+    disk.faults.append(Fault(operation=Operation.WRITE, path_contains="a-0", errno=errno.EIO))
+    hold(manager)
+
+    assert manager.group_commit.poisoned
+    disk.faults.clear()
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0]
+
+
+def test_a_part_of_what_was_held_in_the_file_does_not_come_twice() -> None:
+    """A write that was refused half-way, then a commit that was."""
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    hold(manager, count=2)
+    log = log_of(manager)
+    written = log.read(1, 1 << 20, upto_offset=2, min_one_batch=True)
+    disk.open(FILE_OF_A).pwritev([written], BATCH_BYTES)
+    disk.faults.append(Fault(operation=Operation.WRITE, errno=errno.ENOSPC))
+    with pytest.raises(DiskFailedError):
+        hold(manager)
+    disk.faults.clear()
+
+    assert offsets(log) == [0, 1, 2]
+    checkpoint(manager)
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2]
