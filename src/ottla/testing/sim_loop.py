@@ -165,7 +165,19 @@ class SimLoop(asyncio.BaseEventLoop):
             self.world.at(self.world.now, self._bury)
 
     def _bury(self) -> None:
-        """Close what the tasks were doing, so that the interpreter does not complain of it later."""
+        """Close what the tasks were doing, so that the interpreter does not complain of it later.
+
+        What they do last may ask for the loop, and asyncio makes a new one for those who have none.
+        """
+        events._set_running_loop(self)
+        try:
+            self._close_tasks()
+        finally:
+            events._set_running_loop(None)
+        self._born.clear()
+        self.close()
+
+    def _close_tasks(self) -> None:
         for task in self._born:
             if task.done():
                 task.exception() if not task.cancelled() else None
@@ -175,5 +187,3 @@ class SimLoop(asyncio.BaseEventLoop):
             if isinstance(coroutine, Coroutine):
                 with suppress(RuntimeError, ProcessKilledError):
                     coroutine.close()
-        self._born.clear()
-        self.close()
