@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
     from ottla.storage.pending import Syncable
 
-LOGS_PER_SLICE = 32
-"""Taking the dirty files of a log costs the loop some 20 µs."""
+LOGS_PER_SLICE = 16
+"""Taking the dirty files of a log costs the loop some 30 µs, and several times that if its directory is new."""
 SYNCED_TOGETHER = 1_024
 """Files that gather before they are synced, while there are more logs to come."""
 
@@ -169,9 +169,8 @@ class Checkpoint:
 
     def _complete(self) -> None:
         group = self._group
-        group.unsynced = {log: number for log, number in group.unsynced.items() if number >= self._upto_number}
+        group.checkpointed(self._upto_number)
         group.journal.release(self._upto_sequence)
-        group.checkpointed()
         for log, offset in self._journaled_from.items():
             log.journaled_from = max(log.journaled_from, offset)
         self._end()

@@ -191,8 +191,10 @@ class GroupCommit:
         self.journal = journal
         self.failure: DiskFailedError | None = None
         """Why nothing can be committed any more."""
-        self.unsynced: dict[Log, int] = {}
-        """Logs that the next checkpoint must look at, and the last commit that changed them."""
+        self.unsynced: dict[Log, None] = {}
+        """Logs that the next checkpoint must look at."""
+        self._unsynced_from = 0
+        """They are those which this commit has changed, or a later one."""
         self.is_open = True
         """False while the journal still has to be replayed: a commit now would make what it holds void."""
         self.sync_latency = Histogram()
@@ -329,7 +331,7 @@ class GroupCommit:
         """`commit.run` has returned: readers find the records now, and they may be acknowledged."""
         self.in_flight = None
         self._note_blocks(commit)
-        number, unsynced = commit.number, self.unsynced
+        number, unsynced_from = commit.number, self._unsynced_from
         for log, write in commit.shares:
             if write.runs:
                 write.finish()
@@ -337,7 +339,9 @@ class GroupCommit:
             else:
                 log.finish_held(write)
                 self._hold(log, write.size_bytes)
-            unsynced[log] = number
+            if log.last_commit < unsynced_from:
+                self.unsynced[log] = None
+            log.last_commit = number
         for control in commit.controls:
             self._apply(control, number)
         self.look_for_quiet()
@@ -350,8 +354,10 @@ class GroupCommit:
             if error.errno not in REFUSALS:
                 self.poison(DiskFailedError(f"Could not write a segment: {error}"))
 
-    def checkpointed(self) -> None:
-        """A checkpoint is complete: the disk takes what it is given."""
+    def checkpointed(self, upto_number: int) -> None:
+        """A checkpoint of all that was changed before this commit is complete: the disk takes what it is given."""
+        self._unsynced_from = upto_number
+        self.unsynced = {log: None for log in self.unsynced if log.last_commit >= upto_number}
         self._may_hold = True
 
     def fail(self, commit: Commit) -> list[Log]:
@@ -462,7 +468,8 @@ class GroupCommit:
     def _apply(self, control: Control, number: int) -> None:
         log = control.log
         if log is not None:
-            self.unsynced[log] = number
+            self.unsynced[log] = None
+            log.last_commit = number
             if self.checkpoint is not None and control.kind is not Kind.START_OFFSET:
                 self.checkpoint.cut(log, control.offset)
         if control.apply is not None:

@@ -28,7 +28,7 @@ class Held:
     def __init__(self, *, log_bytes_max: int = LOG_BYTES_MAX, all_bytes_max: int = ALL_BYTES_MAX) -> None:
         self._log_bytes_max = log_bytes_max
         self._all_bytes_max = all_bytes_max
-        self._logs: dict[Log, int] = {}
+        self._logs: dict[Log, None] = {}
         """A log may have written what it held for reasons of its own, and counts on until its turn comes."""
         self._bytes = 0
 
@@ -38,14 +38,14 @@ class Held:
 
     def add(self, log: Log, size_bytes: int) -> None:
         """`log` holds so much more. Writes what is too much; OSError if the disk refuses that, and it is still held."""
-        logs = self._logs
-        held_bytes = logs.get(log, 0) + size_bytes
-        logs[log] = held_bytes
+        if not log.held_bytes:
+            self._logs[log] = None
+        log.held_bytes += size_bytes
         self._bytes += size_bytes
-        if held_bytes > self._log_bytes_max:
+        if log.held_bytes > self._log_bytes_max:
             self._write(log)
         while self._bytes > self._all_bytes_max:
-            self._write(next(iter(logs)))
+            self._write(next(iter(self._logs)))
 
     def _write(self, log: Log) -> None:
         log.write_held()
@@ -53,4 +53,7 @@ class Held:
 
     def forget(self, log: Log) -> None:
         """`log` holds nothing any more."""
-        self._bytes -= self._logs.pop(log, 0)
+        if log.held_bytes:
+            del self._logs[log]
+            self._bytes -= log.held_bytes
+            log.held_bytes = 0

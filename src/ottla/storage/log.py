@@ -103,6 +103,7 @@ class Log(LogAppends):
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error}") from error
 
     def _read(self, offset: int, max_bytes: int, upto_offset: int, min_one_batch: bool) -> bytes:
+        self._is_read = True
         active = self._active
         for segment in (active,) if offset >= active.base_offset else self.segments[self._number(offset) :]:
             end = self._end_below(segment, upto_offset)

@@ -363,7 +363,7 @@ class LogAppends(LogState):
             if segment is not self._active:
                 _give_back_room(segment)
         self.written_offset = write.end_offset
-        if segment is self._active:
+        if self._is_read and segment is self._active:
             self._know(write.end_offset, end_position)
 
     def finish_held(self, write: PendingWrite) -> None:
@@ -382,13 +382,15 @@ class LogAppends(LogState):
         if segment.has_index_backlog:
             _write_backlog(segment)
         self.written_offset = self.durable_offset = write.end_offset
-        self._know(write.end_offset, segment.taken)
+        if self._is_read:
+            self._know(write.end_offset, segment.taken)
 
     def _know(self, offset: int, position: int) -> None:
         known = self._known_positions
         known[offset] = position
         if len(known) > _POSITIONS_KNOWN_MAX:
-            del known[next(iter(known))]
+            self._known_positions = dict(list(known.items())[_POSITIONS_KNOWN_MAX // 2 :])
+            self._is_read = False
 
     def mark_durable(self, offset: int) -> None:
         """A commit has put everything below `offset` on the medium."""

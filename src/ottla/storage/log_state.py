@@ -47,6 +47,7 @@ class LogState:
         "_has_directory",
         "_has_index_debts",
         "_in_flight",
+        "_is_read",
         "_known_positions",
         "_last_epoch",
         "_length_max",
@@ -61,7 +62,9 @@ class LogState:
         "disk",
         "durable_offset",
         "end_offset",
+        "held_bytes",
         "journaled_from",
+        "last_commit",
         "partition",
         "pending",
         "pending_bytes",
@@ -102,6 +105,10 @@ class LogState:
         """How often the log was cut or loaded anew: what was decided about its segments before is void."""
         self.swap: Swap | None = None
         """Compacted segments that are about to take the place of others."""
+        self.last_commit = -1
+        """The number of the last commit that changed it."""
+        self.held_bytes = 0
+        """What of it counts in `Held`, which keeps this up to date."""
         self._clock_ms = now_ms
         self._in_flight = 0
         self._names_unsynced = False
@@ -142,6 +149,8 @@ class LogState:
         """Where in `pending` the log rolled, and the segment that ended there."""
         self._known_positions: dict[int, int] = {}
         """Offset → position in the active segment, of the last few writes."""
+        self._is_read = False
+        """Whether anybody has read from it lately: else nobody needs to know them."""
 
     @property
     def config(self) -> LogConfig:
