@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,10 +52,15 @@ def machine() -> dict[str, Any]:
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "disk": _disk(),
         "kernel": platform.release(),
-        "python": platform.python_version(),
+        "python": _python(),
         "java": _java(),
         "commit": _commit(),
     }
+
+
+def _python() -> str:
+    """A distribution's is built with profile-guided optimisation, others often are not: that is told apart."""
+    return platform.python_version() + (" of the distribution" if sys.base_prefix == "/usr" else "")
 
 
 def kind(of: dict[str, Any]) -> str:

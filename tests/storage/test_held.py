@@ -31,14 +31,26 @@ def sizes(disk: CrashingDisk, *partitions: TopicPartition) -> list[int]:
 def test_a_small_share_goes_into_the_journal_alone_and_is_read_and_durable() -> None:
     disk = CrashingDisk()
     manager = start(disk)
+    commit(manager)
     hold(manager, count=2)
     hold(manager)
 
-    assert not disk.exists("a-0")
-    assert offsets(log_of(manager)) == [0, 1, 2]
-    assert log_of(manager).durable_offset == 3
+    assert sizes(disk, A) == [BATCH_BYTES]
+    assert offsets(log_of(manager)) == [0, 1, 2, 3]
+    assert log_of(manager).durable_offset == 4
     for survival in (NOTHING_UNSYNCED, EVERYTHING_WRITTEN):
-        assert offsets(log_of(start(disk.crash(survival)))) == [0, 1, 2]
+        assert offsets(log_of(start(disk.crash(survival)))) == [0, 1, 2, 3]
+
+
+def test_the_first_write_of_a_segment_makes_its_file() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    hold(manager)
+    assert sizes(disk, A) == [BATCH_BYTES]
+    log_of(manager).roll(1_700_000_000_000)
+    hold(manager)
+
+    assert disk.size("a-0/00000000000000000001.log") == BATCH_BYTES
 
 
 def test_a_read_goes_on_from_the_file_into_what_is_held() -> None:
@@ -63,63 +75,70 @@ def test_a_read_goes_on_from_the_file_into_what_is_held() -> None:
 def test_a_larger_write_takes_what_is_held_with_it() -> None:
     disk = CrashingDisk()
     manager = start(disk)
+    commit(manager)
     hold(manager, count=2)
     hold(manager, size=10_000)
     log = log_of(manager)
 
     assert sizes(disk, A) == [log.size_bytes]
-    assert offsets(log) == [0, 1, 2]
+    assert offsets(log) == [0, 1, 2, 3]
     manager.close()
-    assert offsets(log_of(start(disk))) == [0, 1, 2]
+    assert offsets(log_of(start(disk))) == [0, 1, 2, 3]
 
 
 def test_what_is_synced_in_its_segment_is_never_held() -> None:
     disk = CrashingDisk()
     manager = start(disk)
+    commit(manager)
     hold(manager)
     manager.group_commit.segment_sync_bytes_min = BATCH_BYTES
     hold(manager)
 
-    assert sizes(disk, A) == [2 * BATCH_BYTES]
-    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1]
+    assert sizes(disk, A) == [3 * BATCH_BYTES]
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2]
 
 
 def test_a_roll_writes_what_the_old_segment_held() -> None:
     disk = CrashingDisk()
     manager = start(disk)
+    commit(manager)
     hold(manager, count=2)
     log_of(manager).roll(1_700_000_000_000)
     hold(manager)
 
-    assert sizes(disk, A) == [2 * BATCH_BYTES]
-    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2]
+    assert sizes(disk, A) == [3 * BATCH_BYTES]
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2, 3]
 
 
 def test_a_checkpoint_writes_and_syncs_what_is_held_and_the_journal_may_forget_it() -> None:
     disk = CrashingDisk()
     manager = start(disk)
+    commit(manager, A)
+    commit(manager, B)
     hold(manager, A, count=2)
     hold(manager, B)
+    assert sizes(disk, A, B) == [BATCH_BYTES, BATCH_BYTES]
     checkpoint(manager)
 
-    assert sizes(disk, A, B) == [2 * BATCH_BYTES, BATCH_BYTES]
+    assert sizes(disk, A, B) == [3 * BATCH_BYTES, 2 * BATCH_BYTES]
     assert manager.group_commit.held.size_bytes == 0
     after = disk.crash(NOTHING_UNSYNCED)
     for name in after.list("journal"):
         after.remove(f"journal/{name}")
     restarted = start(after)
-    assert [offsets(log_of(restarted, one)) for one in (A, B)] == [[0, 1], [0]]
+    assert [offsets(log_of(restarted, one)) for one in (A, B)] == [[0, 1, 2], [0, 1]]
 
 
 def test_a_log_that_holds_much_is_written() -> None:
     disk = CrashingDisk()
     manager = start(disk)
     manager.group_commit.held = Held(log_bytes_max=2 * BATCH_BYTES)
+    commit(manager)
     hold(manager, count=2)
-    assert sizes(disk, A) == [0]
+    assert sizes(disk, A) == [BATCH_BYTES]
     hold(manager)
 
-    assert sizes(disk, A) == [3 * BATCH_BYTES]
+    assert sizes(disk, A) == [4 * BATCH_BYTES]
     assert manager.group_commit.held.size_bytes == 0
 
 
@@ -127,12 +146,14 @@ def test_of_all_that_is_held_the_oldest_is_written_first() -> None:
     disk = CrashingDisk()
     manager = start(disk)
     manager.group_commit.held = Held(all_bytes_max=3 * BATCH_BYTES)
+    commit(manager, A)
+    commit(manager, B)
     hold(manager, A)
     hold(manager, B, count=2)
-    assert sizes(disk, A, B) == [0, 0]
+    assert sizes(disk, A, B) == [BATCH_BYTES, BATCH_BYTES]
     hold(manager, B)
 
-    assert sizes(disk, A, B) == [BATCH_BYTES, 0]
+    assert sizes(disk, A, B) == [2 * BATCH_BYTES, BATCH_BYTES]
     assert manager.group_commit.held.size_bytes == 3 * BATCH_BYTES
 
 
@@ -155,7 +176,9 @@ def test_a_log_may_be_cut_in_what_it_holds_and_before_it(cut_at: int) -> None:
 
 def test_a_deleted_log_holds_nothing() -> None:
     manager = start(CrashingDisk())
+    commit(manager)
     hold(manager)
+    assert manager.group_commit.held.size_bytes == BATCH_BYTES
     manager.delete(A, b"a" * 16)
     manager.group_commit.commit()
 
@@ -166,8 +189,9 @@ def test_without_a_journal_nothing_is_held() -> None:
     disk = CrashingDisk()
     manager = start(disk, config(Durability.OS))
     hold(manager)
+    hold(manager)
 
-    assert sizes(disk, A) == [BATCH_BYTES]
+    assert sizes(disk, A) == [2 * BATCH_BYTES]
 
 
 def test_after_a_refused_commit_what_was_held_is_there_without_room_for_it() -> None:
@@ -213,12 +237,13 @@ def test_a_disk_that_fails_to_write_what_is_held_is_the_end() -> None:
     disk = CrashingDisk()
     manager = start(disk)
     manager.group_commit.held = Held(log_bytes_max=0)
+    commit(manager)
     disk.faults.append(Fault(operation=Operation.WRITE, path_contains="a-0", errno=errno.EIO))
     hold(manager)
 
     assert manager.group_commit.poisoned
     disk.faults.clear()
-    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0]
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1]
 
 
 def test_a_part_of_what_was_held_in_the_file_does_not_come_twice() -> None:

@@ -81,16 +81,19 @@ class ShortProduce:
 
     def serve(self, frame: memoryview, at: int, ctx: RequestContext) -> Any:
         """The answer to the request whose body begins at `at`, or NOT_TAKEN."""
+        services, now_ms = ctx.services, ctx.now_ms
         try:
             end = self._beginning_end(frame, at)
             known = self._known.get(bytes(frame[at:end]))
             records = None if known is None else self._batch(frame, end)
             if known is None or records is None:
                 return NOT_TAKEN
-            partition = self._partition(known, ctx)
+            if self._is_by_id:
+                partition = services.partitions.get_by_id(known.topic_id, known.index)
+            else:
+                partition = services.partitions.get(known.topic, known.index)
         except (IndexError, StructError, ProtocolError, BrokerError):
             return NOT_TAKEN  # the long way says what is wrong
-        services, now_ms = ctx.services, ctx.now_ms
         acks_all = known.acks == ACKS_ALL
         if services.quotas.active or services.room.is_full or (acks_all and not partition.is_safe):
             return NOT_TAKEN

@@ -233,7 +233,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._client_id_bytes = client_id
                 context.client_id = client_id.decode("utf-8", "replace")
         if route.flexible_request:
-            body_at = skip_tagged_fields(frame, body_at)
+            if body_at < len(frame) and not frame[body_at]:
+                body_at += 1  # nearly always there are none
+            else:
+                body_at = skip_tagged_fields(frame, body_at)
         context.api_version = api_version
         context.now_ms = self._now_ms()
         try:
@@ -293,8 +296,9 @@ class Connection(asyncio.BufferedProtocol):
         line = self.line
         if not line or line[0] is not deferred:
             return
-        while line and line[0].done:
-            ready = line.popleft()
+        ready = deferred
+        while True:
+            line.popleft()
             route, correlation_id, started = ready.place
             try:
                 answer = ready.value if ready.error is None else self._failure(route, ready.error)
@@ -303,6 +307,11 @@ class Connection(asyncio.BufferedProtocol):
                 return
             self._answer(route, correlation_id, answer)
             route.figures.latency.record((perf_counter() - started) * 1e6)
+            if not line:
+                break
+            ready = line[0]
+            if not ready.done:
+                break
         if self.held & ANSWERS_WAIT and len(line) <= self._queued_max // 2:
             self.release(ANSWERS_WAIT)
 

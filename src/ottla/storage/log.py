@@ -210,7 +210,6 @@ class Log(LogAppends):
         position = segment.locate(offset, segment.size_bytes)
         if position is not None:
             first = _OFFSET.unpack(segment.pread(_OFFSET.size, position))[0]
-            self.ensure_directory()
             segment.truncate_to(first, position)
             self._has_index_debts = True
         # Where compaction left a gap, the log ends before it, as it would after a restart.

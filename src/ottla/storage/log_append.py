@@ -307,7 +307,7 @@ class LogAppends(LogState):
         """Everything that no write has taken yet, for a commit. None if there is nothing.
 
         What is not more than `hold_bytes_max` is not written but held (`held`): it must be in the journal, and nothing
-        may be appended before `finish_write`.
+        may be appended before `finish_held`. The first write of a segment makes its file, and is never held.
         """
         buffers, size_bytes = self.pending, self.pending_bytes
         if not buffers:
@@ -315,11 +315,11 @@ class LogAppends(LogState):
         self.pending = []
         self.pending_bytes = 0
         (base_offset,) = _unpack_offset(buffers[0])
-        if size_bytes <= hold_bytes_max and not self._cuts:
-            segment = self._active
+        segment = self._active
+        if size_bytes <= hold_bytes_max and segment.written and not self._cuts:
             segment.taken = segment.position
             return PendingWrite(self, buffers, size_bytes, base_offset, self.end_offset)
-        runs = self._runs(buffers) if self._cuts else [_run(self._active, buffers)]
+        runs = self._runs(buffers) if self._cuts else [_run(segment, buffers)]
         self._in_flight += 1
         return PendingWrite(self, buffers, size_bytes, base_offset, self.end_offset, runs)
 
@@ -344,10 +344,7 @@ class LogAppends(LogState):
 
     def write_held(self) -> None:
         """Into the file. OSError if the disk refuses; then it is still held."""
-        segment = self._active
-        if segment.held:
-            self.ensure_directory()
-            segment.write_held()
+        self._active.write_held()
 
     def finish_write(self, write: PendingWrite) -> None:
         """`write` is in the files."""
@@ -374,8 +371,6 @@ class LogAppends(LogState):
             held = segment.held = bytearray()
             segment.held_from, segment.held_since = segment.written, self.written_offset
             segment.unsynced = True
-            if not segment.written:
-                self._names_unsynced = True
         for buffer in write.buffers:
             held += buffer
         segment.written = segment.taken

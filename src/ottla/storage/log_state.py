@@ -73,6 +73,7 @@ class LogState:
         "report",
         "segments",
         "snapshots",
+        "stamps_append_time",
         "start_offset",
         "swap",
         "topic_id",
@@ -163,11 +164,8 @@ class LogState:
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._looks_inside = looks_inside(config)
+        self.stamps_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         self._active.roll_position = -1
-
-    @property
-    def stamps_append_time(self) -> bool:
-        return self._config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
 
     @property
     def leader_epochs(self) -> LeaderEpochs:

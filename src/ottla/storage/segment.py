@@ -195,7 +195,7 @@ class Segment:
     # Appending
 
     def write_held(self) -> None:
-        """Into the file, which must have a directory. OSError if the disk refuses; then they are still held."""
+        """Into the file. OSError if the disk refuses; then they are still held."""
         if self.held:
             self.writable_file().pwritev((self.held,), self.held_from)
             self.held = NOTHING_HELD
