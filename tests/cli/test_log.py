@@ -55,6 +55,15 @@ def test_people_get_a_line_a_batch(data_dir: Path) -> None:
     assert "none, epoch 3, 2023-11-14T" in line
 
 
+@pytest.mark.parametrize("part", [".", "t-0", f"t-0/{SEGMENT}"])
+def test_a_remark_says_that_the_journal_may_hold_more(data_dir: Path, part: str) -> None:
+    assert ottla_offline("log", "dump", str(data_dir / part)).stderr == ""
+    (data_dir / "journal").mkdir()
+    assert "in its journal alone" in ottla_offline("log", "dump", str(data_dir / part)).stderr
+    (data_dir / ".kafka_cleanshutdown").touch()
+    assert ottla_offline("log", "dump", str(data_dir / part)).stderr == ""
+
+
 def test_records_can_be_seen(data_dir: Path) -> None:
     found = dumped(str(data_dir), "--topic", "t", "--records", "--from", "1")
 

@@ -10,8 +10,8 @@ import click
 
 from ottla.cli.failures import CommandError, ExitCode
 from ottla.cli.options import json_option
-from ottla.cli.output import print_json, print_table, progress
-from ottla.cli.segments import FoundBatch, batches, partition_directories, segment_files
+from ottla.cli.output import note, print_json, print_table, progress
+from ottla.cli.segments import FoundBatch, batches, is_behind_a_journal, partition_directories, segment_files
 from ottla.cli.times import moment_text
 from ottla.protocol.records import NO_PRODUCER_ID
 from ottla.runtime.directory_lock import lock_owner
@@ -35,7 +35,11 @@ def dump(path: str, topic: str | None, start: int, maximum: int | None, with_rec
     """Print the batches in a segment file, a partition's directory or a data directory.
 
     With --json or --records: one JSON object a line. The files are in Kafka's format, so that this reads Kafka's too.
+    What a node wrote last may be in its journal alone while it runs, and after a crash until its next start: then a
+    remark says so.
     """
+    if is_behind_a_journal(path):
+        note("The node was not stopped: what it wrote last may be in its journal alone, and not in these files.")
     found = _found(path, topic, start)
     if with_records:
         records = (record for batch in found for record in batch.records_json() if record["offset"] >= start)

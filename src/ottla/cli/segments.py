@@ -17,6 +17,8 @@ from ottla.groups import log_format as group_records
 from ottla.metadata import records as metadata_records
 from ottla.protocol.records import BatchHeader, Record, check_crc, read_records
 from ottla.runtime.disk import OsDisk
+from ottla.storage.checkpoints import CLEAN_SHUTDOWN
+from ottla.storage.journal import DIRECTORY as JOURNAL
 from ottla.storage.names import LOG, offset_in_name
 from ottla.storage.scan import BatchScan
 
@@ -77,6 +79,14 @@ class FoundBatch:
             return {"meaning": repr(decode(record.key, record.value))}
         except (ProtocolError, StorageError) as error:
             return {"meaning": f"can't be read: {error}"}
+
+
+def is_behind_a_journal(path: str) -> bool:
+    """Whether these files belong to a node of ours that runs, or has not been stopped in good order."""
+    for directory in (Path(path), *Path(path).absolute().parents[:2]):
+        if (directory / JOURNAL).is_dir():
+            return not (directory / CLEAN_SHUTDOWN).exists()
+    return False
 
 
 def segment_files(path: str, topic: str | None) -> list[Path]:

@@ -74,8 +74,15 @@ class OsFile:
             self._pins.pop()
 
     def sync(self) -> None:
-        with _Pinned(self) as descriptor:
+        self._pins.append(None)
+        try:
+            descriptor = self._descriptor
+            if descriptor < 0:
+                descriptor = self._disk.reopen(self)
+            self._recently_used = True
             os.fdatasync(descriptor)
+        finally:
+            self._pins.pop()
 
     def truncate(self, size: int) -> None:
         with _Pinned(self) as descriptor:

@@ -1,7 +1,8 @@
 """One commit for all that was appended since the last.
 
     begin    loop        takes what the dirty logs have pending, and gives it a place in the journal
-    run      any thread  writes the segments (page cache), then the journal, then syncs the journal
+    run      any thread  writes the segments (page cache), then the journal, then syncs the journal; where the loop runs
+                         it, small shares are not written into their segments yet but held in memory (`held`)
     finish   loop        readers find the records, and they are durable: now they may be acknowledged
 
 A commit that must be whole (`keep_whole`) is one block, and goes into the journal first: records of one log may rest on
@@ -167,9 +168,12 @@ class Commit:
         started_ns = perf_counter_ns()
         for file in self.files:
             file.sync()
-        for block, after in zip_longest(self.blocks, self.blocks[1:]):
-            if after is None or after.into is not block.into:
-                block.into.sync()
+        if len(self.blocks) == 1:  # nearly always
+            self.blocks[0].into.sync()
+        else:
+            for block, after in zip_longest(self.blocks, self.blocks[1:]):
+                if after is None or after.into is not block.into:
+                    block.into.sync()
         self._note_sync(started_ns)
 
     def _note_sync(self, started_ns: int) -> None:
