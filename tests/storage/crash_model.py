@@ -160,6 +160,7 @@ class Storage:
             group.fail(commit)
             raise
         group.finish(commit)
+        group.write_held()
         for partition, sent in covered.items():
             if partition in self.expected:
                 self._acknowledge(self.expected[partition], sent)

@@ -77,7 +77,7 @@ def test_a_larger_write_takes_what_is_held_with_it() -> None:
     manager = start(disk)
     commit(manager)
     hold(manager, count=2)
-    hold(manager, size=10_000)
+    hold(manager, size=100_000)
     log = log_of(manager)
 
     assert sizes(disk, A) == [log.size_bytes]

@@ -287,6 +287,8 @@ class Committer:
         self.on_durable()
         for deferred, answer, _ in answers:
             deferred.complete(answer)
+        if self._group.held.is_too_much:
+            self._loop.call_soon(self._group.write_held)  # the answers leave at the end of this turn
         self._tell_idle()
         self.on_commit()
 

@@ -342,7 +342,7 @@ class GroupCommit:
                 log.mark_durable(write.end_offset)
             else:
                 log.finish_held(write)
-                self._hold(log, write.size_bytes)
+                self.held.add(log, write.size_bytes)
             if log.last_commit < unsynced_from:
                 self.unsynced[log] = None
             log.last_commit = number
@@ -350,9 +350,10 @@ class GroupCommit:
             self._apply(control, number)
         self.look_for_quiet()
 
-    def _hold(self, log: Log, size_bytes: int) -> None:
+    def write_held(self) -> None:
+        """What has become too much to be held: after a commit, when those who waited for it are answered."""
         try:
-            self.held.add(log, size_bytes)
+            self.held.write()
         except OSError as error:
             self._may_hold = False
             if error.errno not in REFUSALS:
@@ -397,6 +398,7 @@ class GroupCommit:
             self.fail(commit)
             raise
         self.finish(commit)
+        self.write_held()
 
     @property
     def has_unsynced_files(self) -> bool:

@@ -2,8 +2,9 @@
 
 A commit of a node with many partitions changes hundreds of logs by one batch each. The journal takes them all in one
 write; writing each into its segment at once as well is a system call per log, and on the medium nobody needs it there
-before the next checkpoint. So the segment keeps a small share for itself (`Segment.hold`), where readers find it, and
-writes what has gathered when that is much, when the log rolls, and before its files are synced.
+before the next checkpoint. So the segment keeps a small share for itself (`Segment.held`), where readers find it, and
+writes what has gathered when that is much, when the log rolls, and before its files are synced. What is much is written
+after the commit has been answered: meanwhile clients are at work on what they send next.
 
 Only what is in the journal may wait: after a crash it is all that is left of it. And only where the loop runs the
 commit, so that nothing else happens to the log between its beginning and its end.
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.storage.log import Log
 
-SHARE_BYTES_MAX = 4 << 10
+SHARE_BYTES_MAX = 64 << 10
 """A log's share of a commit is not held if it is larger: then the copy costs more than the call."""
 LOG_BYTES_MAX = 32 << 10
 ALL_BYTES_MAX = 8 << 20
@@ -30,20 +31,31 @@ class Held:
         self._all_bytes_max = all_bytes_max
         self._logs: dict[Log, None] = {}
         """A log may have written what it held for reasons of its own, and counts on until its turn comes."""
+        self._much: list[Log] = []
+        """Those that hold enough to be written."""
         self._bytes = 0
 
     @property
     def size_bytes(self) -> int:
         return self._bytes
 
+    @property
+    def is_too_much(self) -> bool:
+        return bool(self._much) or self._bytes > self._all_bytes_max
+
     def add(self, log: Log, size_bytes: int) -> None:
-        """`log` holds so much more. Writes what is too much; OSError if the disk refuses that, and it is still held."""
+        """`log` holds so much more."""
         if not log.held_bytes:
             self._logs[log] = None
         log.held_bytes += size_bytes
         self._bytes += size_bytes
         if log.held_bytes > self._log_bytes_max:
-            self._write(log)
+            self._much.append(log)
+
+    def write(self) -> None:
+        """What is too much. OSError if the disk refuses it; it is still held then."""
+        while self._much:
+            self._write(self._much.pop())
         while self._bytes > self._all_bytes_max:
             self._write(next(iter(self._logs)))
 
