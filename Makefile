@@ -1,6 +1,6 @@
 # Everything a newcomer or CI needs. `make` alone lists the targets.
 # The distribution's own Python, where it can make environments: it is built with profile-guided optimisation, which one
-# from pyenv is not unless asked, and a request costs a tenth less on it (docs/decisions/0030-held-writes.md).
+# from pyenv is not unless asked, and the interpreter's part of a request costs a fifth less (docs/decisions/0031-which-python.md).
 PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
             && echo /usr/bin/python3 || echo python3)
 VENV   := .venv
