@@ -5,7 +5,8 @@ import errno
 import pytest
 
 from ottla.config import Durability
-from ottla.errors import DiskFailedError
+from ottla.errors import BrokerError, DiskFailedError, ErrorCode
+from ottla.protocol.records import Record, build_batch
 from ottla.storage.held import Held
 from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import CrashingDisk, Fault, Operation
@@ -263,3 +264,59 @@ def test_a_part_of_what_was_held_in_the_file_does_not_come_twice() -> None:
     assert offsets(log) == [0, 1, 2]
     checkpoint(manager)
     assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2]
+
+
+def numbered(sequence: int) -> bytes:
+    record = Record(timestamp_ms=1_700_000_000_000, key=None, value=b"%d" % sequence)
+    return build_batch([record], producer_id=5, producer_epoch=0, base_sequence=sequence)
+
+
+def lead(manager: LogManager, sequence: int) -> None:
+    log = log_of(manager)
+    log.append_as_leader(numbered(sequence), leader_epoch=0, now_ms=1_700_000_000_000)
+    manager.group_commit.add(log)
+
+
+def test_a_producer_goes_on_behind_what_was_held_when_a_commit_was_refused() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    for sequence in range(3):
+        lead(manager, sequence)
+        manager.group_commit.commit(hold=True)
+    disk.faults.append(Fault(operation=Operation.WRITE, errno=errno.ENOSPC))
+    lead(manager, 3)
+    with pytest.raises(DiskFailedError):
+        manager.group_commit.commit(hold=True)
+    disk.faults.clear()
+
+    with pytest.raises(BrokerError) as refused:
+        lead(manager, 4)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    for sequence in (3, 4):
+        lead(manager, sequence)
+    manager.group_commit.commit(hold=True)
+    assert log_of(manager).durable_offset == 5
+
+
+def test_a_follower_that_had_no_room_and_then_got_the_batch_does_not_ask_for_it_when_it_leads() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    lead(manager, 0)
+    manager.group_commit.commit(hold=True)
+    log = log_of(manager)
+    second = bytearray(numbered(1))
+    second[:8] = (1).to_bytes(8)
+    disk.faults.append(Fault(operation=Operation.WRITE, errno=errno.ENOSPC))
+    for refused in (True, False):
+        log.append_as_follower(second)
+        manager.group_commit.add(log)
+        if refused:
+            with pytest.raises(DiskFailedError):
+                manager.group_commit.commit(hold=True)
+            disk.faults.clear()
+        else:
+            manager.group_commit.commit(hold=True)
+
+    lead(manager, 2)
+    manager.group_commit.commit(hold=True)
+    assert log.durable_offset == 3

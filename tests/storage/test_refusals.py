@@ -52,6 +52,14 @@ def test_one_that_never_comes_again_is_not_waited_for_for_ever() -> None:
     assert not refusals
 
 
+@pytest.mark.parametrize(("epoch", "sequence", "is_over"), [(0, 2, False), (0, 3, True), (0, 9, True), (1, 0, True)])
+def test_what_another_leader_has_stored_is_not_waited_for(epoch: int, sequence: int, is_over: bool) -> None:
+    refusals = refused_at(3)
+    refusals.came_again(8, epoch, sequence)
+    refusals.came_again(7, epoch, sequence)
+    assert bool(refusals) is not is_over
+
+
 def test_memory_is_bounded() -> None:
     refusals = Refusals()
     for producer_id in range(PRODUCERS_MAX + 1):

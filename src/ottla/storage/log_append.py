@@ -207,6 +207,8 @@ class LogAppends(LogState):
             if attributes & CONTROL_BIT:
                 self._note_end(segment, replay_batch(head + body, self.producers))
             else:
+                if self.refusals:
+                    self.refusals.came_again(producer_id, producer_epoch, base_sequence)
                 (self._producers or self.producers).replay(
                     producer_id,
                     producer_epoch,

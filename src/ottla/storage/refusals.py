@@ -32,6 +32,15 @@ class Refusals:
             del self._by_producer[next(iter(self._by_producer))]
         self._by_producer[producer_id] = epoch, sequence, code, None
 
+    def came_again(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """This batch is in the log, by way of another leader: those before it are there too, or never will be.
+
+        Otherwise a follower that had no room for a batch would refuse its producer when it leads, long after it got it.
+        """
+        refused = self._by_producer.get(producer_id)
+        if refused is not None and (refused[0], refused[1]) <= (epoch, sequence):
+            del self._by_producer[producer_id]
+
     def check(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
         """Raises what the producer's earlier batch was refused with, if this one would overtake that."""
         refused = self._by_producer.get(producer_id)
