@@ -1,19 +1,23 @@
 """Small writes that wait in memory, where everything else about a log must be as if they had been written."""
 
 import errno
+from pathlib import Path
+from random import Random
 
 import pytest
 
 from ottla.config import Durability
 from ottla.errors import BrokerError, DiskFailedError, ErrorCode
 from ottla.protocol.records import Record, build_batch
+from ottla.runtime.disk import OsDisk
 from ottla.storage.held import Held
 from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED
 from ottla.types import TopicPartition
 
-from .helpers_journal import A, B, append, checkpoint, commit, config, log_of, offsets, small_batch, start
+from .crash_model import ManualClock
+from .helpers_journal import A, B, append, checkpoint, commit, config, find, log_of, offsets, small_batch, start
 
 FILE_OF_A = "a-0/00000000000000000000.log"
 BATCH_BYTES = len(small_batch())
@@ -184,6 +188,30 @@ def test_a_deleted_log_holds_nothing() -> None:
     manager.group_commit.commit()
 
     assert manager.group_commit.held.size_bytes == 0
+
+
+def test_a_log_that_is_deleted_when_it_was_about_to_be_written_is_left_alone(tmp_path: Path) -> None:
+    """On a real disk: one in memory goes on writing to a file that has another name now."""
+    manager = LogManager(OsDisk(str(tmp_path)), config(), clock=ManualClock(), random=Random(3))
+    manager.recover_metadata()
+    manager.recover(find)
+    group = manager.group_commit
+    group.held = Held(log_bytes_max=0)
+    commit(manager)
+    append(manager)
+    held = group.begin(hold=True)
+    assert held is not None
+    held.run()
+    group.finish(held)
+    assert group.held.is_too_much
+    log_of(manager).segments[-1].close()
+    manager.delete(A, b"a" * 16)
+    group.write_held()
+    group.commit()
+
+    assert not group.poisoned
+    assert group.held.size_bytes == 0
+    manager.close()
 
 
 def test_without_a_journal_nothing_is_held() -> None:

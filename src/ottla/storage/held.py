@@ -31,7 +31,7 @@ class Held:
         self._all_bytes_max = all_bytes_max
         self._logs: dict[Log, None] = {}
         """A log may have written what it held for reasons of its own, and counts on until its turn comes."""
-        self._much: list[Log] = []
+        self._much: dict[Log, None] = {}
         """Those that hold enough to be written."""
         self._bytes = 0
 
@@ -50,12 +50,12 @@ class Held:
         log.held_bytes += size_bytes
         self._bytes += size_bytes
         if log.held_bytes > self._log_bytes_max:
-            self._much.append(log)
+            self._much[log] = None
 
     def write(self) -> None:
         """What is too much. OSError if the disk refuses it; it is still held then."""
         while self._much:
-            self._write(self._much.pop())
+            self._write(next(iter(self._much)))
         while self._bytes > self._all_bytes_max:
             self._write(next(iter(self._logs)))
 
@@ -64,8 +64,9 @@ class Held:
         self.forget(log)
 
     def forget(self, log: Log) -> None:
-        """`log` holds nothing any more."""
+        """`log` holds nothing any more, or is deleted: its file may be gone."""
         if log.held_bytes:
             del self._logs[log]
+            self._much.pop(log, None)
             self._bytes -= log.held_bytes
             log.held_bytes = 0
