@@ -397,7 +397,10 @@ class Log(LogAppends):
         self.truncate_to(since)
         self.append_as_follower(held)
         write = self.take_pending(hold_bytes_max=len(held))
-        if write is not None:
+        if write is not None and write.runs:  # it rolls where it did not before
+            write.run()
+            write.finish()
+        elif write is not None:
             self.finish_held(write)
 
     def _last_sequences(self) -> dict[int, tuple[int, int]]:
