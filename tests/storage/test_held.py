@@ -1,6 +1,7 @@
 """Small writes that wait in memory, where everything else about a log must be as if they had been written."""
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -348,3 +349,22 @@ def test_a_follower_that_had_no_room_and_then_got_the_batch_does_not_ask_for_it_
     lead(manager, 2)
     manager.group_commit.commit(hold=True)
     assert log.durable_offset == 3
+
+
+def test_what_was_held_may_need_another_segment_when_the_log_is_loaded_anew() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    hold(manager, count=3)
+    log = log_of(manager)
+    log.config = replace(log.config, segment_bytes=2 * BATCH_BYTES)
+    disk.faults.append(Fault(operation=Operation.WRITE, path_contains="journal", errno=errno.ENOSPC, times=1))
+    with pytest.raises(DiskFailedError):
+        hold(manager)
+
+    assert not manager.group_commit.poisoned
+    assert (log.end_offset, log.durable_offset) == (4, 4)
+    assert log.read(3, 1_000, upto_offset=4, min_one_batch=True)[:8] == (3).to_bytes(8)
+    manager.truncate(log, 3, lambda: None)
+    manager.group_commit.commit()
+    assert log.end_offset == 3
