@@ -356,11 +356,12 @@ def test_what_was_held_may_need_another_segment_when_the_log_is_loaded_anew() ->
     manager = start(disk)
     commit(manager)
     hold(manager, count=3)
+    append(manager)
     log = log_of(manager)
     log.config = replace(log.config, segment_bytes=2 * BATCH_BYTES)
     disk.faults.append(Fault(operation=Operation.WRITE, path_contains="journal", errno=errno.ENOSPC, times=1))
     with pytest.raises(DiskFailedError):
-        hold(manager)
+        manager.group_commit.commit(hold=True)
 
     assert not manager.group_commit.poisoned
     assert (log.end_offset, log.durable_offset) == (4, 4)
