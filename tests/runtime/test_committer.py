@@ -4,17 +4,17 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvloop
 
-from ottla.config import BrokerConfig, LogConfig
+from ottla.config import BrokerConfig, Durability, JournalConfig, LogConfig
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock, SystemRandom
-from ottla.runtime.committer import Committer, Gathering, SyncPace
+from ottla.runtime.committer import Committer, Gathering, Lookout, SyncPace
 from ottla.services import Deferred
 from ottla.storage.log import Origin
 from ottla.storage.log_manager import LogManager
@@ -25,16 +25,33 @@ INLINE_US = 10**9
 NEVER_INLINE_US = 0
 
 
+class Turns:
+    """An event loop that counts what is called in its next turns."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.count = 0
+
+    def call_soon(self, callback: Any, *arguments: Any) -> Any:
+        self.count += 1
+        return self._loop.call_soon(callback, *arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+
 class Rig:
-    def __init__(self, inline_us_max: int) -> None:
+    def __init__(self, inline_us_max: int, durability: Durability = Durability.COMMIT) -> None:
         self.disk = CrashingDisk()
         self.clock = SystemClock()
-        self.logs = LogManager(self.disk, BrokerConfig(), clock=self.clock, random=SystemRandom())
+        self.loop = Turns(asyncio.get_running_loop())
+        config = BrokerConfig(journal=JournalConfig(durability=durability))
+        self.logs = LogManager(self.disk, config, clock=self.clock, random=SystemRandom())
         self.logs.recover_metadata()
         self.logs.recover(lambda _topic_id, _index: None)
         self.threads = ThreadPoolExecutor(1)
         self.committer = Committer(
-            loop=asyncio.get_running_loop(),
+            loop=cast(asyncio.AbstractEventLoop, self.loop),
             group_commit=self.logs.group_commit,
             executor=self.threads,
             inline_us_max=inline_us_max,
@@ -48,9 +65,9 @@ class Rig:
         return self.committer.append(self.partition, batch, now_ms=now_ms, origin=Origin.CLIENT)
 
 
-def run(scenario: Any, inline_us_max: int = INLINE_US) -> None:
+def run(scenario: Any, inline_us_max: int = INLINE_US, durability: Durability = Durability.COMMIT) -> None:
     async def limited() -> None:
-        rig = Rig(inline_us_max)
+        rig = Rig(inline_us_max, durability)
         try:
             await asyncio.wait_for(scenario(rig), 20)
         finally:
@@ -235,6 +252,51 @@ def test_gathering_is_for_those_who_shared_commits_lately() -> None:
     while commits < 4:
         commits += not gathering.is_worth_it(1)
     assert not gathering.is_worth_it(1)
+
+
+@pytest.mark.parametrize(("durability", "turns"), [(Durability.OS, Lookout.TURNS_MAX), (Durability.COMMIT, 0)])
+def test_after_an_answer_the_loop_stays_awake_where_nothing_is_synced(durability: Durability, turns: int) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.append()
+        answered = rig.committer.after_commit(None)
+        await rig.committer.drain()
+        assert answered.done
+        before = rig.loop.count
+        for _ in range(2 * Lookout.TURNS_MAX):
+            await asyncio.sleep(0)
+        assert rig.loop.count - before == max(0, turns - 1)
+
+    run(scenario, durability=durability)
+
+
+def test_a_request_ends_the_lookout() -> None:
+    lookout = Lookout()
+    for _ in range(1_000):
+        assert lookout.is_worth_it(1)
+        assert lookout.goes_on(has_come=False)
+        assert not lookout.goes_on(has_come=True)
+
+
+def test_where_nothing_comes_it_looks_less_and_less_often() -> None:
+    lookout = Lookout()
+    looks = []
+    for commit in range(2_000):
+        if lookout.is_worth_it(1):
+            looks.append(commit)
+            assert [lookout.goes_on(has_come=False) for _ in range(Lookout.TURNS_MAX)][-2:] == [True, False]
+    assert looks[:4] == [0, 2, 6, 14]
+    assert looks[-1] - looks[-2] == Lookout.PAUSE_MAX + 1
+    while not lookout.is_worth_it(1):
+        pass
+    assert not lookout.goes_on(has_come=True)
+    assert lookout.is_worth_it(1)
+
+
+def test_with_many_answers_or_none_there_is_no_lookout() -> None:
+    lookout = Lookout()
+    assert not lookout.is_worth_it(0)
+    assert not lookout.is_worth_it(Lookout.ANSWERS_MAX + 1)
+    assert lookout.is_worth_it(Lookout.ANSWERS_MAX)
 
 
 def test_with_a_bound_of_0_a_thread_does_every_commit() -> None:
