@@ -58,3 +58,37 @@ def test_when_leadership_ends_nobody_waits_any_more() -> None:
     log.durable_offset = 3
     partition.on_durable(100)
     assert told.heard == [(2, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+def test_who_waits_to_read_is_woken_whenever_more_is_committed_and_told_of_every_byte_once() -> None:
+    """Followers may get there in steps."""
+    config = SimpleNamespace(min_insync_replicas=1)
+    log = SimpleNamespace(start_offset=0, durable_offset=0, end_offset=10, config=config)
+    image = SimpleNamespace(replicas=(1, 2), isr=(1, 2), partition_epoch=0)
+    partition = Partition(
+        topic="t", topic_id=b"t" * 16, index=0, leader_epoch=1, log=cast(Any, log), node_id=1, image=cast(Any, image)
+    )
+    reader = Reader()
+    partition.waiters[reader] = None
+    log.durable_offset = 10
+    partition.on_durable(1_000)
+    assert reader.told == []
+    for offset in (4, 9, 10):
+        partition.follower_fetched(partition.followers[2], 1, offset, 0)
+    assert reader.told == [400, 500, 100]
+    log.durable_offset = 13
+    partition.on_durable(2)
+    for offset in (11, 12, 13):
+        partition.follower_fetched(partition.followers[2], 1, offset, 0)
+    assert all(size_bytes > 0 for size_bytes in reader.told[3:])
+    assert len(reader.told) == 6
+
+
+class Reader:
+    def __init__(self) -> None:
+        self.told: list[int] = []
+
+    def more(self, _partition: Any, size_bytes: int) -> None:
+        self.told.append(size_bytes)
+
+    def gone(self, _partition: Any) -> None: ...

@@ -258,17 +258,19 @@ class Partition(Readable):
     # The high watermark.
 
     def _advance(self) -> None:
-        offset = self.log.durable_offset
+        offset = durable = self.log.durable_offset
         for follower in self._counting:
             if follower.end_offset < offset:
                 offset = follower.end_offset
-        if offset <= self.high_watermark or not self.is_safe:
+        before = self.high_watermark
+        if offset <= before or not self.is_safe:
             return
         self.high_watermark = offset
+        # As if all records were of one size: nobody knows how many of these bytes they have. There is one at least.
+        shown_bytes = self._hidden_bytes * (offset - before) // (durable - before)
+        self._hidden_bytes -= shown_bytes
         if self.waiters:
-            # Not all of these bytes may be readable yet. Who is woken too early reads what there is.
-            self._wake(self._hidden_bytes)
-        self._hidden_bytes = 0
+            self._wake(shown_bytes or 1)
         if self._commits:
             self._tell_committed()
         for follower in self.followers.values():
