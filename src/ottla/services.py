@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
     from ottla.observability.metrics import Refusals
     from ottla.ports import Bytes, Clock
+    from ottla.protocol.known_fetch import KnownFetch
     from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
     from ottla.protocol.schema import Request
     from ottla.replication.partition import Partition
@@ -230,6 +231,10 @@ class Commits(Protocol):
 class Fetches(Protocol):
     def fetch(self, request: FetchRequest, api_version: int, now_ms: int) -> FetchResponse | Deferred[FetchResponse]:
         """Records, now or later. Raises BrokerError for a fetch session that is not known."""
+
+    def fetch_again(self, known: KnownFetch, offsets: Sequence[int]) -> Deferred[Any] | FetchResponse | bytes | None:
+        """The same for a request that is known but for its offsets; the answer may be encoded. None: it has to go the
+        long way, and nothing was changed by it."""
 
 
 class ReplicaFetches(Protocol):

@@ -7,8 +7,8 @@ only when that is enough or its time is up. A node with ten thousand waiting rea
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.observability.metrics import Histogram
@@ -28,6 +28,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.preferred import NO_PREFERENCE, preferred_replica
 from ottla.replication.readable import NO_EPOCH
 from ottla.replication.replica_sessions import divergence
+from ottla.runtime.fetch_again import fetch_again
 from ottla.runtime.timers import Deadline, Timers
 from ottla.services import Deferred
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
     from ottla.observability.metrics import Refusals
     from ottla.ports import Clock
+    from ottla.protocol.known_fetch import KnownFetch
     from ottla.replication.readable import Readable
     from ottla.runtime.partitions import Partitions
     from ottla.storage.log import Log
@@ -66,10 +68,10 @@ class Fetcher:
         new_session_id: Callable[[], int],
         unsent_bytes: Callable[[], int],
     ) -> None:
-        self._partitions = partitions
+        self.partitions = partitions
         self._image = image
         self._clock = clock
-        self._timers = timers
+        self.timers = timers
         self.refusals = refusals
         self.delivery = Histogram()
         """From the producer's clock to here, of the oldest record in answers that hold all there was to read."""
@@ -85,7 +87,10 @@ class Fetcher:
         fetch.read()
         if fetch.failed or fetch.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not fetch.found:
             return fetch.answer()
-        return Waiting(fetch, self._timers).deferred
+        return Waiting(fetch, self.timers).deferred
+
+    def fetch_again(self, known: KnownFetch, offsets: Sequence[int]) -> Deferred[Any] | FetchResponse | bytes | None:
+        return fetch_again(self, known, offsets)
 
     def delivered(self, records: bytes) -> None:
         """The time of a producer on another machine may be ahead of ours."""
@@ -99,7 +104,7 @@ class Fetcher:
 
     def partition(self, wanted: Wanted, api_version: int) -> Readable:
         """Led here; or followed, for readers that know that they may be sent to a follower."""
-        partitions = self._partitions
+        partitions = self.partitions
         if api_version >= BY_TOPIC_ID_FROM:
             return partitions.readable_by_id(wanted.topic_id, wanted.index)
         if api_version >= FROM_FOLLOWERS_FROM:
