@@ -55,11 +55,11 @@ def serve_beyond_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """Readers are given what is written, before it is durable."""
     begin, read_one = GroupCommit.begin, Fetch._read_one
 
-    def begin_and_write(self: GroupCommit, *, hold: bool = False) -> Commit | None:
+    def begin_and_write(self: GroupCommit, **_holding: bool) -> Commit | None:
         commit = begin(self)
         if commit is not None and commit.error is None:
-            shares: Any = [(log, _WrittenEarly(write)) for log, write in commit.shares]
-            commit.shares = shares
+            shares: Any = [_WrittenEarly(share) for share in commit.shares]
+            commit.shares = commit.writes = shares
         return commit
 
     def read_all(self: Fetch, wanted: Any, partition: Partition) -> Any:

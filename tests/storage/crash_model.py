@@ -7,6 +7,7 @@ acknowledgement, in order too; and a batch sent again must be recognised.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -100,7 +101,7 @@ class Storage:
         config: BrokerConfig | None = None,
         holds: bool = False,
     ) -> None:
-        """`holds`: small writes wait in memory, in two commits of three."""
+        """`holds`: small writes wait in memory, in two commits of three; one of them is run as by a thread."""
         self.disk = disk
         self.expected = expected
         self.clock = ManualClock()
@@ -150,20 +151,37 @@ class Storage:
 
     def commit(self) -> None:
         group = self.logs.group_commit
-        commit = group.begin(hold=self._holds and group.next_number % 3 != 0)
+        number = group.next_number
+        in_thread = self._holds and number % 3 == 2
+        commit = group.begin(hold=self._holds and number % 3 != 0, writes_later=not in_thread)
         if commit is None:
             return
         covered = {partition: list(expected.waiting) for partition, expected in self.expected.items()}
+        if in_thread:
+            self._meanwhile(number)
         try:
             commit.run()
         except DiskFailedError:
-            group.fail(commit)
+            gone = group.fail(commit)
+            for partition, expected in self.expected.items():
+                if not group.poisoned and any(log.partition == partition for log in gone):
+                    expected.waiting.clear()
             raise
         group.finish(commit)
-        group.write_held()
+        if not in_thread:
+            group.write_held()
         for partition, sent in covered.items():
             if partition in self.expected:
                 self._acknowledge(self.expected[partition], sent)
+
+    def _meanwhile(self, number: int) -> None:
+        """What the loop does while a thread commits: segments roll under it, and checkpoints begin."""
+        partition = list(self.expected)[number % len(self.expected)]
+        with suppress(BrokerError):  # no room for a new segment
+            for _ in range(number % 4):
+                self.append(partition)
+        if number % 2:
+            self.work()
 
     def _acknowledge(self, expected: Expected, sent: list[Sent]) -> None:
         expected.acknowledged += sent

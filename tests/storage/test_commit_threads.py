@@ -12,6 +12,7 @@ from ottla.protocol.records import iter_batches
 from ottla.runtime.disk import OsDisk
 from ottla.storage.checkpoint import Job
 from ottla.storage.group_commit import Commit
+from ottla.storage.held import Held
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.types import TopicId, TopicPartition
@@ -26,7 +27,7 @@ TURNS = 400
 class Loop:
     """What the runtime does, with threads for what may run in threads."""
 
-    def __init__(self, directory: Path, topics: dict[TopicPartition, TopicId]) -> None:
+    def __init__(self, directory: Path, topics: dict[TopicPartition, TopicId], *, holds: bool) -> None:
         self.topics = topics
         self.clock = ManualClock()
         config = BrokerConfig(
@@ -38,6 +39,8 @@ class Loop:
         disk = OsDisk(str(directory), open_files_max=16)
         self.logs = LogManager(disk, config, clock=self.clock, random=Random(1))
         self.logs.group_commit.segment_sync_bytes_min = 4_000
+        self.logs.group_commit.held = Held(log_bytes_max=1_000, all_bytes_max=5_000)
+        self._holds = holds
         self.logs.recover_metadata()
         self.logs.recover(self._find)
         self.durable: dict[TopicId, list[bytes]] = {topic_id: [] for topic_id in topics.values()}
@@ -78,7 +81,7 @@ class Loop:
             self._run_job(self.logs.next_job(), threads)
 
     def _begin_commit(self, threads: ThreadPoolExecutor) -> None:
-        commit = self.logs.group_commit.begin()
+        commit = self.logs.group_commit.begin(hold=self._holds, writes_later=False)
         if commit is not None:
             covered = {topic_id: len(batches) for topic_id, batches in self.waiting.items()}
             self._commit = commit, threads.submit(commit.run), covered
@@ -109,11 +112,12 @@ def contents(log: Log) -> list[bytes]:
     return found
 
 
+@pytest.mark.parametrize("holds", [False, True])
 @pytest.mark.parametrize("seed", range(2))
-def test_logs_are_what_was_committed_while_threads_write_and_sync_them(tmp_path: Path, seed: int) -> None:
+def test_logs_are_what_was_committed_while_threads_write_and_sync_them(tmp_path: Path, seed: int, holds: bool) -> None:
     random = Random(seed)
     partitions = [TopicPartition(f"t{number}", 0) for number in range(8)]
-    loop = Loop(tmp_path, {partition: random.randbytes(16) for partition in partitions})
+    loop = Loop(tmp_path, {partition: random.randbytes(16) for partition in partitions}, holds=holds)
     with ThreadPoolExecutor(2) as threads:
         for number in range(TURNS):
             for _ in range(random.randint(1, 6)):
@@ -127,6 +131,6 @@ def test_logs_are_what_was_committed_while_threads_write_and_sync_them(tmp_path:
     assert not loop.logs.group_commit.poisoned
     for partition in partitions:
         assert contents(loop.log(partition)) == loop.durable[loop.topics[partition]]
-    killed = Loop(tmp_path, dict(loop.topics))  # nobody has stopped the first one
+    killed = Loop(tmp_path, dict(loop.topics), holds=holds)  # nobody has stopped the first one
     for partition in partitions:
         assert contents(killed.log(partition)) == loop.durable[loop.topics[partition]]

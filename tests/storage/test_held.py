@@ -8,10 +8,12 @@ from random import Random
 import pytest
 
 from ottla.config import Durability
-from ottla.errors import BrokerError, DiskFailedError, ErrorCode
-from ottla.protocol.records import Record, build_batch
+from ottla.errors import BrokerError, DiskFailedError, ErrorCode, InvariantError
+from ottla.protocol.records import Record, build_batch, iter_batches
 from ottla.runtime.disk import OsDisk
+from ottla.storage.group_commit import Commit
 from ottla.storage.held import Held
+from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED
@@ -369,3 +371,176 @@ def test_what_was_held_may_need_another_segment_when_the_log_is_loaded_anew() ->
     manager.truncate(log, 3, lambda: None)
     manager.group_commit.commit()
     assert log.end_offset == 3
+
+
+def begin_in_thread(manager: LogManager, partition: TopicPartition = A, *, count: int = 1, size: int = 20) -> Commit:
+    """A commit that a thread runs: other things happen before its end."""
+    append(manager, partition, count=count, size=size)
+    commit = manager.group_commit.begin(hold=True, writes_later=False)
+    assert commit is not None
+    return commit
+
+
+def end(manager: LogManager, commit: Commit) -> None:
+    commit.run()
+    manager.group_commit.finish(commit)
+
+
+def all_offsets(log: Log) -> list[int]:
+    """A read ends with its segment."""
+    found: list[int] = []
+    while len(found) < log.end_offset:
+        records = log.read(len(found), 1 << 20, upto_offset=log.end_offset, min_one_batch=True)
+        found += [batch.base_offset for batch in iter_batches(records)]
+    return found
+
+
+def test_a_thread_s_commit_holds_too_while_more_is_appended() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    first = begin_in_thread(manager)
+    append(manager)
+    end(manager, first)
+    log = log_of(manager)
+
+    assert sizes(disk, A) == [BATCH_BYTES]
+    assert (log.durable_offset, log.end_offset) == (2, 3)
+    assert len(log.read(0, 1 << 20, upto_offset=2, min_one_batch=True)) == 2 * BATCH_BYTES
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1]
+    manager.group_commit.commit(hold=True)
+    assert offsets(log) == [0, 1, 2]
+    assert sizes(disk, A) == [BATCH_BYTES]
+
+
+def test_a_segment_that_ends_while_a_thread_commits_gets_what_it_was_to_hold() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    hold(manager)
+    first = begin_in_thread(manager)
+    log = log_of(manager)
+    log.roll(1_700_000_000_000)
+    append(manager)
+    log.roll(1_700_000_000_000)
+    append(manager)
+    assert sizes(disk, A) == [3 * BATCH_BYTES]
+    assert log.durable_offset == 2
+    end(manager, first)
+    assert log.durable_offset == 3
+    manager.group_commit.commit(hold=True)
+
+    assert manager.group_commit.held.size_bytes == 0
+    assert all_offsets(log) == [0, 1, 2, 3, 4]
+    for survival in (NOTHING_UNSYNCED, EVERYTHING_WRITTEN):
+        assert all_offsets(log_of(start(disk.crash(survival)))) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_a_thread_s_commit_that_is_refused_takes_back_what_was_to_be_held(rolls: bool) -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    hold(manager)
+    first = begin_in_thread(manager)
+    log = log_of(manager)
+    if rolls:
+        log.roll(1_700_000_000_000)
+    append(manager)
+    disk.faults.append(Fault(operation=Operation.WRITE, path_contains="journal", errno=errno.ENOSPC, times=1))
+    with pytest.raises(DiskFailedError):
+        first.run()
+    manager.group_commit.fail(first)
+
+    assert not manager.group_commit.poisoned
+    assert (offsets(log), log.end_offset, log.durable_offset) == ([0, 1], 2, 2)
+    hold(manager)
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2]
+
+
+def test_a_segment_that_can_not_end_for_want_of_room_does_not_while_a_thread_commits() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    first = begin_in_thread(manager)
+    log = log_of(manager)
+    disk.faults.append(Fault(operation=Operation.WRITE, path_contains="a-0", errno=errno.ENOSPC, times=1))
+    with pytest.raises(OSError, match="No space"):
+        log.roll(1_700_000_000_000)
+    end(manager, first)
+
+    assert sizes(disk, A) == [BATCH_BYTES]
+    assert offsets(log) == [0, 1]
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1]
+
+
+def test_a_checkpoint_that_begins_while_a_thread_commits_leaves_the_rest_in_the_journal() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    hold(manager)
+    first = begin_in_thread(manager)
+    checkpoint(manager)
+    assert sizes(disk, A) == [2 * BATCH_BYTES]
+    end(manager, first)
+
+    assert log_of(manager).recovery_point == 2
+    assert sizes(disk, A) == [2 * BATCH_BYTES]
+    assert offsets(log_of(manager)) == [0, 1, 2]
+    assert offsets(log_of(start(disk.crash(NOTHING_UNSYNCED)))) == [0, 1, 2]
+    checkpoint(manager)
+    assert sizes(disk, A) == [3 * BATCH_BYTES]
+
+
+def test_a_log_that_is_deleted_while_a_thread_commits_holds_nothing() -> None:
+    manager = start(CrashingDisk())
+    commit(manager)
+    first = begin_in_thread(manager)
+    manager.delete(A, b"a" * 16)
+    end(manager, first)
+    manager.group_commit.commit()
+
+    assert manager.group_commit.held.size_bytes == 0
+    assert not manager.group_commit.unsynced
+    manager.group_commit.write_held()
+    assert not manager.group_commit.poisoned
+
+
+def test_a_log_may_not_be_cut_while_a_share_of_it_is_under_way() -> None:
+    manager = start(CrashingDisk())
+    commit(manager)
+    first = begin_in_thread(manager)
+    with pytest.raises(InvariantError):
+        log_of(manager).truncate_to(0)
+    end(manager, first)
+    assert log_of(manager).truncate_to(0) == 0
+
+
+def test_where_threads_commit_much_is_written_with_the_next_share() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    manager.group_commit.held = Held(log_bytes_max=2 * BATCH_BYTES)
+    commit(manager)
+    for held in (1, 3):
+        end(manager, begin_in_thread(manager, count=held))
+    assert sizes(disk, A) == [BATCH_BYTES]
+    end(manager, begin_in_thread(manager))
+
+    assert sizes(disk, A) == [6 * BATCH_BYTES]
+    assert manager.group_commit.held.size_bytes == 0
+    assert offsets(log_of(manager)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_where_threads_commit_nothing_is_held_once_all_is_much() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    manager.group_commit.held = Held(all_bytes_max=BATCH_BYTES)
+    commit(manager, A)
+    commit(manager, B)
+    end(manager, begin_in_thread(manager, A, count=2))
+    end(manager, begin_in_thread(manager, B))
+    assert sizes(disk, A, B) == [BATCH_BYTES, 2 * BATCH_BYTES]
+    end(manager, begin_in_thread(manager, A))
+
+    assert sizes(disk, A, B) == [4 * BATCH_BYTES, 2 * BATCH_BYTES]
+    assert manager.group_commit.held.size_bytes == 0

@@ -7,7 +7,15 @@ import pytest
 from ottla.ports import Bytes
 from ottla.protocol.records import BODY_AT, Record, build_batch
 from ottla.storage.journal import DIRECTORY, FREE_FILES_MAX, Block, FilePreparation, Journal, file_path
-from ottla.storage.journal_format import ENTRY_BYTES, SECTOR_BYTES, Kind, append_entry, control_entry, round_up
+from ottla.storage.journal_format import (
+    ENTRY_BYTES,
+    SECTOR_BYTES,
+    Kind,
+    append_entry,
+    append_key,
+    control_entry,
+    round_up,
+)
 from ottla.storage.journal_reader import JournalReader, LoggedEntry
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED, Keep, Survival
@@ -31,7 +39,7 @@ def block_of(journal: Journal, *offsets: int, size: int = 40) -> Block:
     payload: list[Bytes] = []
     for offset in offsets:
         buffers = batch(offset, size)
-        payload += [append_entry(TOPIC, 0, offset, buffers, sum(map(len, buffers))), *buffers]
+        payload += [append_entry(append_key(TOPIC, 0), buffers, sum(map(len, buffers))), *buffers]
     return journal.block(payload, sum(map(len, payload)), len(offsets))
 
 
@@ -76,7 +84,7 @@ def test_an_entry_holds_several_batches_and_control_entries_none() -> None:
     journal = journal_on(disk)
     buffers = [*batch(5), *batch(6)]
     payload = [
-        append_entry(TOPIC, 3, 5, buffers, sum(map(len, buffers))),
+        append_entry(append_key(TOPIC, 3), buffers, sum(map(len, buffers))),
         *buffers,
         control_entry(Kind.TRUNCATE, TOPIC, 3, 6),
     ]
@@ -454,7 +462,7 @@ def test_a_record_that_looks_like_a_block_is_not_taken_for_one() -> None:
     forged = _payload_with_every_sector_a_block(disk)
     commit(journal, 0)
     buffers = batch(1)
-    payload = [append_entry(TOPIC, 0, 1, buffers, sum(map(len, buffers))), *buffers, *forged]
+    payload = [append_entry(append_key(TOPIC, 0), buffers, sum(map(len, buffers))), *buffers, *forged]
     journal.block(payload, sum(map(len, payload)), 2).write()
 
     assert offsets_in(disk) == [0]

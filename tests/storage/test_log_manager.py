@@ -359,7 +359,7 @@ def test_what_a_failed_start_could_not_sync_is_written_again_by_the_next() -> No
     append(manager, A)
     started = manager.group_commit.begin()
     assert started is not None
-    for _, write in started.shares:
+    for write in started.shares:
         write.run()
     manager = start(disk)
     disk.faults.append(Fault(operation=Operation.SYNC, path_contains="a-0/", times=1))

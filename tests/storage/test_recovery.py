@@ -139,7 +139,7 @@ def test_what_was_never_acknowledged_is_cut_off() -> None:
     append(manager)
     unfinished = manager.group_commit.begin()
     assert unfinished is not None
-    for _, write in unfinished.shares:
+    for write in unfinished.shares:
         write.run()
 
     manager = start(disk.crash(EVERYTHING_WRITTEN))

@@ -106,7 +106,7 @@ class ShortProduce:
         log = partition.log
         appended_ms = now_ms if log.stamps_append_time else -1
         answer = known.before + _pack_numbers(offset, appended_ms, log.start_offset) + known.after
-        if acks_all and partition.followers:
+        if acks_all and not partition.is_alone:
             return services.acks.when_one_committed(answer, partition, log.end_offset, known.refused, known.timeout_ms)
         return committer.after_commit(answer, known.refused)
 

@@ -35,6 +35,8 @@ NOT_KNOWN_TO_LAST = "leadership ended before this was known to last"
 
 OnCommitted: TypeAlias = "Callable[[BrokerError | None], None]"
 """Told that an offset is committed, or why it will not be here."""
+NOBODY: deque[tuple[int, OnCommitted]] = deque()
+"""Shared, and never added to: in most of many partitions nobody waits, and a deque is half a kilobyte."""
 
 
 def _everybody(_node_id: int) -> bool:
@@ -48,12 +50,12 @@ class Partition(Readable):
         "_commits",
         "_counting",
         "_hidden_bytes",
-        "_is_alone",
         "_is_welcome",
         "epoch_start_offset",
         "followers",
         "has_ended",
         "in_sync_replicas",
+        "is_alone",
         "is_safe",
         "isr",
         "node_id",
@@ -101,14 +103,14 @@ class Partition(Readable):
         self.in_sync_replicas = 1
         """How many replicas have all that is committed, this one included."""
         self.has_ended = False
-        self._is_alone = True
+        self.is_alone = True
         """Without followers, and leading: then what is durable here is committed."""
         self._counting: list[Follower] = []
         self.is_safe = True
         """Whether as many replicas are in sync as the topic demands."""
         self._hidden_bytes = 0
         """What is durable here and not readable yet."""
-        self._commits: deque[tuple[int, OnCommitted]] = deque()
+        self._commits: deque[tuple[int, OnCommitted]] = NOBODY
         """Who waits for which high watermark, the lowest first."""
         if image is not None:
             self.update(image, now_ms)
@@ -128,7 +130,7 @@ class Partition(Readable):
 
     def on_durable(self, size_bytes: int) -> None:
         """A commit has covered `size_bytes` more of the log."""
-        if self._is_alone:
+        if self.is_alone:
             durable = self.log.durable_offset
             if durable < self.high_watermark:
                 broken(f"{self.topic}-{self.index}: the high watermark would go back")
@@ -229,7 +231,7 @@ class Partition(Readable):
         """Who counts, or how many must be in sync, may have changed."""
         if self.has_ended:
             return
-        self._is_alone = not self.followers
+        self.is_alone = not self.followers
         self.is_safe = self.in_sync_replicas >= self.min_in_sync_replicas
         self._count()
         self._advance()
@@ -286,7 +288,9 @@ class Partition(Readable):
             done(None)
         elif self.has_ended:
             done(BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN_TO_LAST))
-        elif not self._commits or self._commits[-1][0] <= offset:
+        elif not self._commits:
+            self._commits = deque([(offset, done)])
+        elif self._commits[-1][0] <= offset:
             self._commits.append((offset, done))
         else:
             insort(self._commits, (offset, done), key=itemgetter(0))
@@ -294,7 +298,7 @@ class Partition(Readable):
     def end(self) -> None:
         """This node leads the partition no longer, or not in this epoch: nobody waits for it here any more."""
         self.has_ended = True
-        self._is_alone = self.is_safe = False
+        self.is_alone = self.is_safe = False
         self._refuse_above(NO_OFFSET, BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN_TO_LAST))
         for follower in self.followers.values():
             self._lose(follower)
@@ -312,6 +316,6 @@ class Partition(Readable):
 
     def _refuse_above(self, offset: int, error: BrokerError) -> None:
         refused = [done for wanted, done in self._commits if wanted > offset]
-        self._commits = deque(waiting for waiting in self._commits if waiting[0] <= offset)
+        self._commits = deque(waiting for waiting in self._commits if waiting[0] <= offset) or NOBODY
         for done in refused:
             done(error)

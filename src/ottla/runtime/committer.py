@@ -262,7 +262,7 @@ class Committer:
         answers, self._answers = self._answers, []
         try:
             is_quick = self._pace.is_quick
-            commit = self._group.begin(hold=is_quick)
+            commit = self._group.begin(hold=True, writes_later=is_quick)
         except Exception as bug:
             self._break(self._bug(bug))
             self._refuse(answers, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(bug)))
@@ -333,7 +333,7 @@ class Committer:
         self.on_durable()
         for deferred, answer, _ in answers:
             deferred.complete(answer)
-        if self._group.held.is_too_much:
+        if self._group.held.is_too_much and self._pace.is_quick:
             self._loop.call_soon(self._group.write_held)  # the answers leave at the end of this turn
         self._tell_idle()
         self.on_commit()

@@ -1,8 +1,8 @@
 """One commit for all that was appended since the last.
 
     begin    loop        takes what the dirty logs have pending, and gives it a place in the journal
-    run      any thread  writes the segments (page cache), then the journal, then syncs the journal; where the loop runs
-                         it, small shares are not written into their segments yet but held in memory (`held`)
+    run      any thread  writes the segments (page cache), then the journal, then syncs the journal; small shares are
+                         not written into their segments yet but held in memory (`held`)
     finish   loop        readers find the records, and they are durable: now they may be acknowledged
 
 A commit that must be whole (`keep_whole`) is one block, and goes into the journal first: records of one log may rest on
@@ -27,12 +27,12 @@ import errno
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ottla.config import Durability
 from ottla.errors import DiskFailedError, invariant
 from ottla.observability.metrics import Histogram
-from ottla.storage.held import SHARE_BYTES_MAX, Held
+from ottla.storage.held import NO_BOUND, SHARE_BYTES_MAX, Held
 from ottla.storage.journal_format import ENTRY_BYTES, Kind, append_entry, control_entry
 from ottla.storage.pending import FileSync, PendingWrite, Run
 from ottla.types import METADATA_TOPIC_ID
@@ -56,8 +56,6 @@ REFUSALS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 """Errors of a write or an open that mean no, not now: nothing that was there before is in doubt."""
 
 Step = Callable[[], None]
-Share: TypeAlias = "tuple[Log, PendingWrite]"
-"""A log, and what a commit writes of it."""
 
 
 class Control:
@@ -95,6 +93,7 @@ class Commit:
         "sync_journal",
         "sync_ns",
         "to_sync",
+        "writes",
     )
 
     def __init__(self, group: GroupCommit, number: int) -> None:
@@ -102,7 +101,10 @@ class Commit:
         self.number = number
         self.is_whole = False
         """Whether it is all or nothing, over all of its logs."""
-        self.shares: list[Share] = []
+        self.shares: list[PendingWrite] = []
+        """What it takes of each log."""
+        self.writes: list[PendingWrite] = []
+        """Those of them that are written into segments, and not held."""
         self.controls: list[Control] = []
         self.blocks: list[Block] = []
         self.replacements: Sequence[Syncable] = ()
@@ -133,7 +135,7 @@ class Commit:
                     step = "sync the journal"
                     self._sync_journal()
             step = "write a segment"
-            for _, write in self.shares:
+            for write in self.writes:
                 write.run()
             if self.to_sync:
                 step = "sync a segment"
@@ -290,7 +292,7 @@ class GroupCommit:
     def _is_busy(self, log: Log) -> bool:
         if self.checkpoint is not None and self.checkpoint.is_syncing(log):
             return True
-        return self.in_flight is not None and any(written is log for written, _ in self.in_flight.shares)
+        return self.in_flight is not None and any(share.log is log for share in self.in_flight.shares)
 
     def look_for_quiet(self) -> None:
         """A commit or a part of a checkpoint has ended: do what waited for that."""
@@ -301,9 +303,11 @@ class GroupCommit:
 
     # Committing
 
-    def begin(self, *, hold: bool = False) -> Commit | None:
-        """Everything that waits to be committed; None if nothing does. `hold`: it is run and finished before anything
-        else happens, so small shares need not be written into their segments yet.
+    def begin(self, *, hold: bool = False, writes_later: bool = True) -> Commit | None:
+        """Everything that waits to be committed; None if nothing does.
+
+        `hold`: small shares need not be written into their segments yet. `writes_later`: what has become much is
+        written by `write_held` afterwards; otherwise along with the next share of its log, by whoever runs that commit.
         """
         invariant(self.in_flight is None, "one commit is in flight at a time")
         invariant(self.is_open, "nothing is committed before recovery is through")
@@ -319,30 +323,42 @@ class GroupCommit:
         commit.controls, self._controls = self._controls, []
         if self._replacements:
             commit.replacements, self._replacements = self._replacements, []
-        hold_bytes_max = min(SHARE_BYTES_MAX, self.segment_sync_bytes_min - 1) if hold and self._may_hold else 0
+        hold_bytes_max, held_bytes_max = self._bounds(hold, writes_later)
         journals_all = self._durability is not Durability.OS
+        shares, writes = commit.shares, commit.writes
         for log in dirty:
-            write = log.take_pending(hold_bytes_max if journals_all or self._is_journaled(log) else 0)
-            if write is not None:
-                commit.shares.append((log, write))
+            share = log.take_pending(hold_bytes_max if journals_all or self._is_journaled(log) else 0, held_bytes_max)
+            if share is not None:
+                shares.append(share)
+                if share.runs:
+                    writes.append(share)
         try:
             self._plan(commit)
         except OSError as error:  # there is no room for another journal file
             commit.error = DiskFailedError(f"Could not make the journal larger: {error}")
         return commit
 
+    def _bounds(self, hold: bool, writes_later: bool) -> tuple[int, int]:
+        """Of a share that is held, and of what its log may hold already."""
+        if not hold or not self._may_hold or (not writes_later and self.held.is_full):
+            return 0, 0
+        share_bytes_max = min(SHARE_BYTES_MAX, self.segment_sync_bytes_min - 1)
+        return share_bytes_max, NO_BOUND if writes_later else self.held.log_bytes_max
+
     def finish(self, commit: Commit) -> None:
         """`commit.run` has returned: readers find the records now, and they may be acknowledged."""
         self.in_flight = None
         self._note_blocks(commit)
         number, unsynced_from = commit.number, self._unsynced_from
-        for log, write in commit.shares:
-            if write.runs:
-                write.finish()
-                log.mark_durable(write.end_offset)
+        for share in commit.shares:
+            log = share.log
+            if share.runs:
+                share.finish()
+                log.mark_durable(share.end_offset)
+                self.held.forget(log)
             else:
-                log.finish_held(write)
-                self.held.add(log, write.size_bytes)
+                log.finish_held(share)
+                self.held.add(log, share.size_bytes)
             if log.last_commit < unsynced_from:
                 self.unsynced[log] = None
             log.last_commit = number
@@ -374,7 +390,7 @@ class GroupCommit:
         self._controls[:0] = commit.controls
         if commit.blocks and self.failure is None:
             self.journal.rewind(commit.blocks[0])
-        logs = [log for log, _ in commit.shares]
+        logs = [share.log for share in commit.shares]
         if self._is_whole:
             logs += [log for log in self._dirty if log not in logs]
             self._is_whole = False
@@ -418,21 +434,21 @@ class GroupCommit:
         size, count = ENTRY_BYTES * len(payload), len(payload)
         if self._durability is not Durability.COMMIT:
             self._plan_sync(commit)
-        for log, write in commit.shares:
-            size_bytes = write.size_bytes
+        for share in commit.shares:
+            log, size_bytes = share.log, share.size_bytes
             if size_bytes >= self.segment_sync_bytes_min and not commit.is_whole and self._may_sync_segment(log):
-                commit.to_sync += (*_older_records(log, write), write)
-                payload.append(control_entry(Kind.SYNCED, log.topic_id, log.partition.partition, write.end_offset))
+                commit.to_sync += (*_older_records(log, share), share)
+                payload.append(control_entry(Kind.SYNCED, log.topic_id, log.partition.partition, share.end_offset))
                 size += ENTRY_BYTES
             elif journals_all or self._is_journaled(log):
                 if size + size_bytes > BLOCK_BYTES_MAX and count and not commit.is_whole:
                     commit.blocks.append(self.journal.block(payload, size, count))
                     payload, size, count = [], 0, 0
-                buffers = write.buffers
-                payload.append(append_entry(log.topic_id, log.partition[1], write.base_offset, buffers, size_bytes))
+                buffers = share.buffers
+                payload.append(append_entry(log.journal_key, buffers, size_bytes))
                 if len(buffers) >= JOIN_PIECES_MIN and size_bytes < JOIN_PIECE_BYTES_MAX * len(buffers):
-                    _join(write)
-                payload += write.buffers
+                    buffers = _join(share)
+                payload += buffers
                 size += ENTRY_BYTES + size_bytes
             else:
                 continue
@@ -456,7 +472,7 @@ class GroupCommit:
 
     def _plan_sync(self, commit: Commit) -> None:
         """Where commits are not synced, what is no client's data is."""
-        metadata = any(log.topic_id == METADATA_TOPIC_ID for log, _ in commit.shares)
+        metadata = any(share.log.topic_id == METADATA_TOPIC_ID for share in commit.shares)
         commit.sync_journal = metadata or bool(commit.controls)
         if commit.sync_journal:
             commit.files = self.take_unsynced_files()
@@ -485,13 +501,14 @@ class GroupCommit:
                 self.poison(DiskFailedError(f"Could not do what the journal says was done: {error}"))
 
 
-def _join(write: PendingWrite) -> None:
+def _join(write: PendingWrite) -> list[bytes]:
     """The batches in one piece, for the journal and the segment."""
     pieces = [b"".join(write.buffers)]
     if len(write.runs) == 1 and write.runs[0].buffers is write.buffers:
         segment, position, end_position, _ = write.runs[0]
         write.runs = [Run(segment, position, end_position, pieces)]
     write.buffers = pieces
+    return pieces
 
 
 def _older_records(log: Log, write: PendingWrite) -> Iterable[Syncable]:

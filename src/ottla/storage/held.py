@@ -4,10 +4,10 @@ A commit of a node with many partitions changes hundreds of logs by one batch ea
 write; writing each into its segment at once as well is a system call per log, and on the medium nobody needs it there
 before the next checkpoint. So the segment keeps a small share for itself (`Segment.held`), where readers find it, and
 writes what has gathered when that is much, when the log rolls, and before its files are synced. What is much is written
-after the commit has been answered: meanwhile clients are at work on what they send next.
+after the commit has been answered: meanwhile clients are at work on what they send next. Where a thread runs commits,
+since the disk is slow, it is written with the log's next share, so that the loop does not wait for that disk.
 
-Only what is in the journal may wait: after a crash it is all that is left of it. And only where the loop runs the
-commit, so that nothing else happens to the log between its beginning and its end.
+Only what is in the journal may wait: after a crash it is all that is left of it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ SHARE_BYTES_MAX = 64 << 10
 """A log's share of a commit is not held if it is larger: then the copy costs more than the call."""
 LOG_BYTES_MAX = 32 << 10
 ALL_BYTES_MAX = 8 << 20
+NO_BOUND = 1 << 62
 
 
 class Held:
     """The logs that hold something, the one that began first at the head."""
 
     def __init__(self, *, log_bytes_max: int = LOG_BYTES_MAX, all_bytes_max: int = ALL_BYTES_MAX) -> None:
-        self._log_bytes_max = log_bytes_max
+        self.log_bytes_max = log_bytes_max
         self._all_bytes_max = all_bytes_max
         self._logs: dict[Log, None] = {}
-        """A log may have written what it held for reasons of its own, and counts on until its turn comes."""
+        """A log that has written what it held, since it rolled, counts on until its next commit."""
         self._much: dict[Log, None] = {}
         """Those that hold enough to be written."""
         self._bytes = 0
@@ -38,6 +39,10 @@ class Held:
     @property
     def size_bytes(self) -> int:
         return self._bytes
+
+    @property
+    def is_full(self) -> bool:
+        return self._bytes > self._all_bytes_max
 
     @property
     def is_too_much(self) -> bool:
@@ -49,7 +54,7 @@ class Held:
             self._logs[log] = None
         log.held_bytes += size_bytes
         self._bytes += size_bytes
-        if log.held_bytes > self._log_bytes_max:
+        if log.held_bytes > self.log_bytes_max:
             self._much[log] = None
 
     def write(self) -> None:

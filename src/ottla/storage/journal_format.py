@@ -42,7 +42,10 @@ _FILE_HEADER = struct.Struct(">8sI8s")
 _BLOCK_HEADER = struct.Struct(">4s8sQQQII")
 _ENTRY_FIELDS = struct.Struct(">B3x16siqII")
 _CRC = struct.Struct(">I")
-_pack_entry = _ENTRY_FIELDS.pack
+_APPEND_KEY = struct.Struct(">B3x16si")
+_SIZES = struct.Struct(">II")
+"""What stands before the offset in `_ENTRY_FIELDS`, and after it."""
+_pack_sizes = _SIZES.pack
 _pack_crc = _CRC.pack
 
 BLOCK_HEADER_BYTES = _BLOCK_HEADER.size + _CRC.size
@@ -68,10 +71,6 @@ class Kind(IntEnum):
     UNJOURNALED = 7
     """The log was cut to `offset`, and may have grown since: its records are not journaled, so whatever the segments
     hold counts as far as it is intact."""
-
-
-_APPEND = int(Kind.APPEND)
-"""Looked up once: an enumeration's attribute takes its time."""
 
 
 class BlockHeader(NamedTuple):
@@ -117,11 +116,17 @@ def block_header(salt: bytes, sequence: int, oldest: int, synced: int, payload_b
     return fields + _CRC.pack(crc32c(fields))
 
 
-def append_entry(topic_id: TopicId, partition: int, offset: int, buffers: Sequence[bytes], size_bytes: int) -> bytes:
-    """What stands before `buffers`, which are head, body, head, body…"""
+def append_key(topic_id: TopicId, partition: int) -> bytes:
+    """What the entries of a log's appends have in common."""
+    return _APPEND_KEY.pack(Kind.APPEND, topic_id, partition)
+
+
+def append_entry(key: bytes, buffers: Sequence[bytes], size_bytes: int) -> bytes:
+    """What stands before `buffers`, which are head, body, head, body…: a head begins with the offset."""
     count = len(buffers) // 2
-    fields = _pack_entry(_APPEND, topic_id, partition, offset, size_bytes, count)
-    heads = buffers[0] if count == 1 else b"".join(buffers[::2])
+    head = buffers[0]
+    fields = key + head[:8] + _pack_sizes(size_bytes, count)
+    heads = head if count == 1 else b"".join(buffers[::2])
     return _pack_crc(crc32c(fields + heads)) + fields
 
 

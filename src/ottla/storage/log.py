@@ -253,7 +253,7 @@ class Log(LogAppends):
         self._last_epoch = EPOCH_NOT_LOADED
 
     def _require_quiet(self) -> None:
-        invariant(not self._in_flight, f"{self.partition}: a write is under way")
+        invariant(not self._in_flight and self._holding is None, f"{self.partition}: a write is under way")
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> list[DeletedSegment]:
         """Take the segments out that retention lets go. Their files are renamed; `remove` each when convenient."""
@@ -360,6 +360,7 @@ class Log(LogAppends):
     def reload(self, durable: int) -> None:
         """After a failed write: forget what is not durable, and take from the files what is."""
         self._in_flight = 0
+        self._holding = None
         if self.swap is not None:
             self.swap.drop()  # what it has done is found in the directory
         self.cuts += 1

@@ -35,7 +35,8 @@ from ottla.storage.append import (
     unusable,
     wrong_crc,
 )
-from ottla.storage.log_state import LogState
+from ottla.storage.held import NO_BOUND
+from ottla.storage.log_state import NOTHING_PENDING, LogState
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.pending import PendingWrite, Run
 from ottla.storage.replay import note_abort, replay_batch
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 _NO_TIMESTAMP = -1
 _POSITIONS_KNOWN_MAX = 16
 """Ends of recent writes are where readers at the tail start and stop; this many of them need no search."""
-_unpack_offset = struct.Struct(">q").unpack_from
 _unpack_header = BATCH_HEADER.unpack_from
 _pack_head = HEAD.pack
 
@@ -147,8 +147,13 @@ class LogAppends(LogState):
             segment.largest_offset = last_offset
         if position > segment.index_position:
             segment.index_batch(last_offset, position, self._config)
-        self.pending += (_pack_head(offset, length, leader_epoch, MAGIC, crc), body)
-        self.pending_bytes += size
+        head = _pack_head(offset, length, leader_epoch, MAGIC, crc)
+        if self.pending_bytes:
+            self.pending += (head, body)
+            self.pending_bytes += size
+        else:
+            self.pending = [head, body]
+            self.pending_bytes = size
         segment.position = position + size
         self.end_offset = last_offset + 1
         return offset
@@ -222,8 +227,12 @@ class LogAppends(LogState):
             segment.largest_ms, segment.largest_offset = max_timestamp_ms, last_offset
         if position > segment.index_position:
             segment.index_batch(last_offset, position, self._config)
-        self.pending += (head, body)
-        self.pending_bytes += size
+        if self.pending_bytes:
+            self.pending += (head, body)
+            self.pending_bytes += size
+        else:
+            self.pending = [head, body]
+            self.pending_bytes = size
         segment.position = position + size
         self.end_offset = last_offset + 1
 
@@ -278,9 +287,11 @@ class LogAppends(LogState):
         old = self._active
         if old.position:
             old.write_held()
+            if self._holding is not None:
+                self._write_instead(self._holding)
             old.seal()
             self.snapshots.write(base_offset, self.producers)
-            self._cuts.append((len(self.pending), old))
+            self._cuts += ((len(self.pending), old),)
             self._has_index_debts = True
             _give_back_room(old)
         else:
@@ -305,25 +316,24 @@ class LogAppends(LogState):
 
     # Writing
 
-    def take_pending(self, hold_bytes_max: int = 0) -> PendingWrite | None:
+    def take_pending(self, hold_bytes_max: int = 0, held_bytes_max: int = NO_BOUND) -> PendingWrite | None:
         """Everything that no write has taken yet, for a commit. None if there is nothing.
 
-        What is not more than `hold_bytes_max` is not written but held (`held`): it must be in the journal, and nothing
-        may be appended before `finish_held`. The first write of a segment makes its file, and is never held.
+        What is not more than `hold_bytes_max` is not written but held (`held`), where not more than `held_bytes_max`
+        is held already: it must be in the journal. The first write of a segment makes its file, and is never held.
         """
-        buffers, size_bytes = self.pending, self.pending_bytes
-        if not buffers:
+        size_bytes = self.pending_bytes
+        if not size_bytes:
             return None
-        self.pending = []
-        self.pending_bytes = 0
-        (base_offset,) = _unpack_offset(buffers[0])
+        buffers, self.pending, self.pending_bytes = self.pending, NOTHING_PENDING, 0
         segment = self._active
-        if size_bytes <= hold_bytes_max and segment.written and not self._cuts:
+        if size_bytes <= hold_bytes_max and segment.written and len(segment.held) <= held_bytes_max and not self._cuts:
             segment.taken = segment.position
-            return PendingWrite(self, buffers, size_bytes, base_offset, self.end_offset)
+            write = self._holding = PendingWrite(self, buffers, size_bytes, self.end_offset)  # type: ignore[arg-type]  # it is a Log
+            return write
         runs = self._runs(buffers) if self._cuts else [_run(segment, buffers)]
         self._in_flight += 1
-        return PendingWrite(self, buffers, size_bytes, base_offset, self.end_offset, runs)
+        return PendingWrite(self, buffers, size_bytes, self.end_offset, runs)  # type: ignore[arg-type]  # it is a Log
 
     def _runs(self, buffers: list[bytes]) -> list[Run]:
         """Of a log that has rolled since the last write: each part goes into its own segment."""
@@ -332,7 +342,7 @@ class LogAppends(LogState):
             if end > start:
                 runs.append(_run(segment, buffers[start:end]))
             start = end
-        self._cuts = []
+        self._cuts = ()
         if start < len(buffers):
             runs.append(_run(self._active, buffers[start:]))
         return runs
@@ -365,8 +375,18 @@ class LogAppends(LogState):
         if self._is_read and segment is self._active:
             self._know(write.end_offset, end_position)
 
+    def _write_instead(self, write: PendingWrite) -> None:
+        """The segment that was to hold `write` ends before its commit does. OSError if the disk refuses."""
+        segment = self._active
+        position = segment.taken - write.size_bytes
+        segment.writable_file().pwritev(write.buffers, position)
+        write.runs = [Run(segment, position, segment.taken, write.buffers)]
+        self._holding = None
+        self._in_flight += 1
+
     def finish_held(self, write: PendingWrite) -> None:
         """`write` is in the journal, durably: keep it for readers, and for a later write."""
+        self._holding = None
         segment = self._active
         held = segment.held
         if not held:

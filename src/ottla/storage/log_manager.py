@@ -293,7 +293,9 @@ class LogManager:
     def _free_name(self, partition: TopicPartition, log: Log | None) -> None:
         self._leaving.discard(partition)
         if log is not None:
-            self.group_commit.unsynced.pop(log, None)  # the commit that was under way has put it there again
+            # The commit that was under way has put it there again.
+            self.group_commit.unsynced.pop(log, None)
+            self.group_commit.held.forget(log)
             for segment in log.segments:
                 segment.close()
         if not self._disk.exists(str(partition)):

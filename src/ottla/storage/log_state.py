@@ -14,6 +14,7 @@ from ottla.config import TimestampType
 from ottla.protocol.records import LENGTH_OVERHEAD_BYTES
 from ottla.storage import names
 from ottla.storage.append import looks_inside
+from ottla.storage.journal_format import append_key
 from ottla.storage.loading import load_epochs
 from ottla.storage.pending import FileSync, name_syncs
 from ottla.storage.refusals import Refusals
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
     from ottla.storage.compaction_swap import Swap
     from ottla.storage.leader_epochs import LeaderEpochs
     from ottla.storage.loading import Loaded, LoadReport
-    from ottla.storage.pending import Syncable
+    from ottla.storage.pending import PendingWrite, Syncable
     from ottla.storage.producer_state import ProducerState
     from ottla.storage.segment import Segment
     from ottla.storage.snapshots import Snapshots
     from ottla.types import TopicId, TopicPartition
 
 EPOCH_NOT_LOADED = -2
+NOTHING_PENDING: list[bytes] = []
+"""Shared, and never added to: thousands of logs have nothing pending, and one list stays in the processor's cache."""
 
 
 class LogState:
@@ -46,6 +49,7 @@ class LogState:
         "_epochs",
         "_has_directory",
         "_has_index_debts",
+        "_holding",
         "_in_flight",
         "_is_read",
         "_known_positions",
@@ -63,6 +67,7 @@ class LogState:
         "durable_offset",
         "end_offset",
         "held_bytes",
+        "journal_key",
         "journaled_from",
         "last_commit",
         "partition",
@@ -98,6 +103,7 @@ class LogState:
         self.directory = directory
         self.partition = partition
         self.topic_id = topic_id
+        self.journal_key = append_key(topic_id, partition.partition)
         self.verifies_transactions = False
         """Whether a client's batch may begin a transaction only if the coordinator was asked about it (KIP-890)."""
         self.clean_offset = 0
@@ -112,6 +118,9 @@ class LogState:
         """What of it counts in `Held`, which keeps this up to date."""
         self._clock_ms = now_ms
         self._in_flight = 0
+        """Writes that were taken and have not ended."""
+        self._holding: PendingWrite | None = None
+        """A share of the commit under way that is to be held when that has ended."""
         self._names_unsynced = False
         self._new_metadata: File | None = None
         """The file with the topic's id, until it is synced."""
@@ -143,10 +152,10 @@ class LogState:
             self._has_index_debts = True
 
     def _forget_pending(self) -> None:
-        self.pending: list[bytes] = []
+        self.pending: list[bytes] = NOTHING_PENDING
         """Head and body of each batch that no write has taken yet. Replaced when taken, never emptied."""
         self.pending_bytes = 0
-        self._cuts: list[tuple[int, Segment]] = []
+        self._cuts: tuple[tuple[int, Segment], ...] = ()
         """Where in `pending` the log rolled, and the segment that ended there."""
         self._known_positions: dict[int, int] = {}
         """Offset → position in the active segment, of the last few writes."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.ports import Disk, File
-    from ottla.storage.log_append import LogAppends
+    from ottla.storage.log import Log
     from ottla.storage.segment import Segment
 
 
@@ -35,26 +35,23 @@ class Run(NamedTuple):
 class PendingWrite:
     """One log's share of a commit: batches that have their offsets and positions, and are not in a file yet."""
 
-    __slots__ = ("base_offset", "buffers", "end_offset", "log", "runs", "size_bytes")
+    __slots__ = ("buffers", "end_offset", "log", "runs", "size_bytes")
 
     def __init__(
-        self,
-        log: LogAppends,
-        buffers: list[bytes],
-        size_bytes: int,
-        base_offset: int,
-        end_offset: int,
-        runs: Sequence[Run] = (),
+        self, log: Log, buffers: list[bytes], size_bytes: int, end_offset: int, runs: Sequence[Run] = ()
     ) -> None:
         self.log = log
         self.buffers = buffers
         """Head, body, head, body…, perhaps joined into one once the journal has looked at them. May go into two
         segments if the log rolled."""
         self.size_bytes = size_bytes
-        self.base_offset = base_offset
         self.end_offset = end_offset
         self.runs = runs
         """Where it is written to; empty if it is held (see `held`)."""
+
+    @property
+    def base_offset(self) -> int:
+        return int.from_bytes(self.buffers[0][:8])
 
     def run(self) -> None:
         """Write into the segment files. Any thread. After an OSError the log must be reloaded."""
