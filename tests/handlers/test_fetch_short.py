@@ -580,14 +580,16 @@ def test_of_requests_that_begin_alike_the_last_ones_are_remembered() -> None:
         for pair in pairs[1:]:
             await wire.same(wire.request(dict.fromkeys(pair, 0), max_wait_ms=0))
         await wire.same(wire.request(dict.fromkeys(pairs[0], 0), max_wait_ms=0), short=False)
-        assert wire.short._places == 2 * ALIKE_MAX
+        assert wire.short._memory_bytes == sum(
+            known.memory_bytes for all_of in wire.short._known.values() for known in all_of
+        )
 
     with_node(scenario)
 
 
 def test_what_is_remembered_is_bounded_and_not_forgotten_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(rig: NodeRig) -> None:
-        monkeypatch.setattr(fetch_short, "PLACES_MAX", 10)
+        monkeypatch.setattr(fetch_short, "MEMORY_BYTES_MAX", 26_000)
         await rig.create("t", 20)
         wire = Wire(rig, 11)
 
@@ -597,12 +599,13 @@ def test_what_is_remembered_is_bounded_and_not_forgotten_all_the_time(monkeypatc
 
         for index in range(20):
             assert not await is_known(index)
-        assert wire.short._places == 11
+        assert 26_000 < wire.short._memory_bytes < 29_000
         assert [await is_known(index) for index in range(20)] == [True] * 11 + [False] * 9
         wire.short._since_ms -= KEPT_MS_MIN
         assert not await is_known(15)
         assert await is_known(15)
-        assert (wire.short._places, await is_known(0)) == (1, False)
+        assert wire.short._memory_bytes < 3_000
+        assert not await is_known(0)
 
     with_node(scenario)
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 ALIKE_MAX = 8
 """Requests that are remembered of those that begin alike and are of the same size."""
-PLACES_MAX = 65_536
-"""Partitions in all requests that are remembered: 30 MB at most. All are forgotten when there are more..."""
+MEMORY_BYTES_MAX = 32 * 1024 * 1024
+"""What is remembered of one version. All is forgotten when there is more..."""
 KEPT_MS_MIN = 60_000
 """...but not more often than this, for learning costs more than it saves if it is in vain."""
 
@@ -41,7 +41,7 @@ class ShortFetch:
     def __init__(self, version: int) -> None:
         self._version = version
         self._known: dict[tuple[int, bytes], list[KnownFetch]] = {}
-        self._places = 0
+        self._memory_bytes = 0
         self._since_ms = 0
 
     def serve(self, frame: memoryview, at: int, ctx: RequestContext) -> Any:
@@ -63,20 +63,20 @@ class ShortFetch:
     def learn(self, request: FetchRequest, frame: memoryview, at: int, ctx: RequestContext) -> None:
         if not is_plain(request) or not self._is_at_tail(request, ctx.services.partitions):
             return
-        if self._places > PLACES_MAX:
+        if self._memory_bytes > MEMORY_BYTES_MAX:
             if ctx.now_ms - self._since_ms < KEPT_MS_MIN:
                 return
             self._known.clear()
-            self._places = 0
+            self._memory_bytes = 0
         known = know(request, self._version, frame[at:])
         if known is None:
             return
-        if not self._places:
+        if not self._known:
             self._since_ms = ctx.now_ms
-        self._places += len(known.places)
+        self._memory_bytes += known.memory_bytes
         alike = self._known.setdefault((len(frame) - at, beginning(frame, at, self._version)), [])
         if len(alike) == ALIKE_MAX:
-            self._places -= len(alike.pop(0).places)
+            self._memory_bytes -= alike.pop(0).memory_bytes
         alike.append(known)
 
     def _is_at_tail(self, request: FetchRequest, partitions: Partitions) -> bool:

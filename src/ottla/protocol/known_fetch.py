@@ -104,6 +104,11 @@ class KnownFetch:
             for asked in topic.partitions
         ]
 
+    @property
+    def memory_bytes(self) -> int:
+        """About what it takes, as measured."""
+        return 2_000 + 600 * len(self.places)
+
     def offsets(self, frame: memoryview, at: int) -> tuple[int, ...] | None:
         """Those in the body at `at`, which has as many bytes as this one; None if it is another request."""
         fields: tuple[Any, ...] = self._unpack(frame, at)
