@@ -1,4 +1,4 @@
-"""A reader of some partitions, with a fetch session on each of their leaders.
+"""A reader of some partitions, with a fetch session on each of their leaders or, as librdkafka does, with none.
 
 It names the leader epoch that it knows in every request, so an answer is one of that epoch or a refusal.
 """
@@ -53,6 +53,17 @@ class Session:
         self.id = session_id
 
 
+class NoSession(Session):
+    """Everything is said every time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = -1
+
+    def answered(self, session_id: int, wanted: Wanted) -> None:
+        pass
+
+
 class SimReader:
     def __init__(self, client: SimClient, name: str, positions: dict[TopicPartition, int]) -> None:
         self.positions = dict(positions)
@@ -63,6 +74,7 @@ class SimReader:
         self._sessions: dict[Address, Session] = {}
         self._restarts = 0
         self._max_bytes = client.dice.choice((200, 4_000, 1_000_000))
+        self._new_session = client.dice.choice((Session, NoSession))
 
     async def run(self) -> None:
         """Read until the client stops."""
@@ -90,7 +102,7 @@ class SimReader:
             await self._ask_latest(self._client.dice.choice(list(self.positions)))
 
     async def _fetch(self, node_id: int, leader: Address, wanted: Wanted) -> None:
-        session = self._sessions.setdefault(leader, Session())
+        session = self._sessions.setdefault(leader, self._new_session())
         began = self._client.now()
         answer = await self._client.cluster.ask(leader, self._request(session, wanted), FETCH_VERSION)
         if answer.error_code != ErrorCode.NONE:
