@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import ErrorCode
+from ottla.errors import DiskFailedError, ErrorCode
 from ottla.handlers.produce_short import ShortProduce, short_produce
 from ottla.handlers.registry import NOT_TAKEN, apis
 from ottla.protocol.codec import codec_for
@@ -12,6 +12,7 @@ from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.protocol.records import Record, build_batch
 from ottla.services import Deferred, RequestContext
+from ottla.storage.group_commit import Commit
 from tests.node_rig import NodeRig, with_node
 
 VERSIONS = range(5, 14)
@@ -22,8 +23,8 @@ def batch(value: bytes = b"x", **more: Any) -> bytes:
     return build_batch([record], **more)
 
 
-def topic_data(rig: NodeRig, topic: str, *batches: bytes) -> TopicProduceData:
-    data = [PartitionProduceData(index=0, records=records) for records in batches]
+def topic_data(rig: NodeRig, topic: str, *batches: bytes, index: int = 0) -> TopicProduceData:
+    data = [PartitionProduceData(index=index, records=records) for records in batches]
     return TopicProduceData(name=topic, topic_id=rig.node.image.topics[topic].topic_id, partition_data=data)
 
 
@@ -66,8 +67,8 @@ class Wire:
         answer.on_done(lambda done: future.set_result(done.value))
         return await asyncio.wait_for(future, 10)
 
-    async def produce(self, records: bytes, topic: str = "t", acks: int = -1) -> ProduceResponse | None:
-        data = topic_data(self.rig, topic, records)
+    async def produce(self, records: bytes, topic: str = "t", acks: int = -1, index: int = 0) -> ProduceResponse | None:
+        data = topic_data(self.rig, topic, records, index=index)
         return await self.send(ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[data]))
 
 
@@ -91,6 +92,46 @@ def test_from_the_second_request_on_the_answer_is_the_same_without_decoding(vers
             of_partition(answer).base_offset = of_partition(learnt_from).base_offset
             assert answer == learnt_from
         assert await rig.values("t") == [b"0", b"1", b"2"]
+
+    with_node(scenario)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_other_partitions_of_a_topic_are_known_with_the_first(version: int) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t", partitions=300)
+        wire = Wire(rig, version)
+        await wire.produce(batch())
+        for index in (1, 299, 0):
+            answer = of_partition(await wire.produce(batch(), index=index))
+            assert wire.took_short_way
+            assert (answer.index, answer.error_code, answer.base_offset) == (index, 0, 0 if index else 1)
+        answer = of_partition(await wire.produce(batch(b"y" * 50)[:-1], index=299))
+        assert (answer.index, answer.error_code) == (299, ErrorCode.CORRUPT_MESSAGE)
+        for index in (300, -1):
+            answer = of_partition(await wire.produce(batch(), index=index))
+            assert not wire.took_short_way
+            assert (answer.index, answer.error_code) == (index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    with_node(scenario)
+
+
+@pytest.mark.parametrize("version", [5, 9, 13])
+def test_a_commit_that_fails_is_told_of_the_partition_it_was_for(version: int) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t", partitions=3)
+        wire = Wire(rig, version)
+        await wire.produce(batch())
+
+        def fail(commit: Commit) -> None:
+            commit.error = DiskFailedError("no")
+            raise commit.error
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Commit, "run", fail)
+            answer = of_partition(await wire.produce(batch(), index=2))
+        assert wire.took_short_way
+        assert (answer.index, answer.error_code) == (2, ErrorCode.KAFKA_STORAGE_ERROR)
 
     with_node(scenario)
 

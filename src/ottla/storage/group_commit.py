@@ -52,6 +52,8 @@ BLOCK_BYTES_MAX = 8 << 20
 JOIN_PIECES_MIN = 8
 JOIN_PIECE_BYTES_MAX = 1 << 10
 """Many small pieces are joined before they are written twice: the kernel takes longer to gather them than we do."""
+JOIN_PAYLOAD_MIN = 64
+"""The same of many logs, for the journal alone."""
 REFUSALS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 """Errors of a write or an open that mean no, not now: nothing that was there before is in doubt."""
 
@@ -454,6 +456,8 @@ class GroupCommit:
                 continue
             count += 1
         if count:
+            if len(payload) >= JOIN_PAYLOAD_MIN and size < JOIN_PIECE_BYTES_MAX * len(payload):
+                payload = [b"".join(payload)]
             commit.blocks.append(self.journal.block(payload, size, count))
 
     def _is_journaled(self, log: Log) -> bool:

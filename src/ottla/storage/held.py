@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHARE_BYTES_MAX = 64 << 10
 """A log's share of a commit is not held if it is larger: then the copy costs more than the call."""
 LOG_BYTES_MAX = 32 << 10
-ALL_BYTES_MAX = 8 << 20
+ALL_BYTES_MAX = 16 << 20
 NO_BOUND = 1 << 62
 
 

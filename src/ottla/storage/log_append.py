@@ -85,7 +85,7 @@ class LogAppends(LogState):
         if (
             magic != MAGIC
             or length + LENGTH_OVERHEAD_BYTES != size
-            or (length > self._length_max and origin is Origin.CLIENT)
+            or (size > self._size_max and origin is Origin.CLIENT)
         ):
             raise unusable(records, self._config.max_message_bytes)
         body = bytes(records[BODY_AT:])

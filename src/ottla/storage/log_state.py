@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ottla.config import TimestampType
-from ottla.protocol.records import LENGTH_OVERHEAD_BYTES
 from ottla.storage import names
 from ottla.storage.append import looks_inside
 from ottla.storage.journal_format import append_key
@@ -54,11 +53,11 @@ class LogState:
         "_is_read",
         "_known_positions",
         "_last_epoch",
-        "_length_max",
         "_looks_inside",
         "_names_unsynced",
         "_new_metadata",
         "_producers",
+        "_size_max",
         "_snapshot_position",
         "clean_offset",
         "cuts",
@@ -169,7 +168,7 @@ class LogState:
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
-        self._length_max = config.max_message_bytes - LENGTH_OVERHEAD_BYTES
+        self._size_max = config.max_message_bytes
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
         self._looks_inside = looks_inside(config)
