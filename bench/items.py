@@ -77,7 +77,7 @@ def _footprint(form: str) -> Plan:
 def _growth(form: str) -> Plan:
     if form == SHORT:
         windows = Windows(seconds=1.5, warmup_s=0.5)
-        return Plan(workloads=growth.SHORT, systems=DURABLE, windows=windows, repetitions=2, touch_gb=0.3)
+        return Plan(workloads=growth.SHORT, systems=DURABLE, windows=windows, repetitions=3, touch_gb=0.3)
     windows = Windows(seconds=2.5, warmup_s=1)
     return Plan(workloads=growth.NAMES, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.3)
 

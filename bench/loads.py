@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.native import Measured, rawload, rdload
 from bench.setting import Setting
-from bench.topics import listed, new_topic
+from bench.topics import kept_topic, listed, new_topic
 
 Measure = Callable[[Setting], Measured]
 _CONNECTIONS, _SLICE_S = 50, 1.0
@@ -45,8 +45,10 @@ def raw(name: str, *, partitions: int = 6, **options: object) -> Measure:
     """Requests on plain sockets; `options` are those of rawload."""
 
     def measure(at: Setting) -> Measured:
-        with new_topic(at.server, name, partitions) as (topic, leaders):
-            if partitions >= _MANY:
+        is_first = name not in at.server.kept_topics
+        topics = kept_topic if partitions >= _MANY else new_topic
+        with topics(at.server, name, partitions) as (topic, leaders):
+            if partitions >= _MANY and is_first:
                 write_to_each(topic, leaders)
             return rawload(
                 leaders=listed(leaders),

@@ -35,6 +35,8 @@ class Server(ABC):
         """From the start of the first process to an answer that names all brokers."""
         self.start_cpu_s = 0.0
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.kept_topics: dict[str, str] = {}
+        """Those that are there until it stops, by the workload that they were made for."""
 
     @abstractmethod
     def _launch(self, number: int) -> subprocess.Popen[bytes]:
