@@ -129,7 +129,8 @@ class KnownFetch:
             return without
         if len(read) > 1:
             read.sort()
-        is_flexible, done, pieces = self._is_flexible, 0, []
+        is_flexible, done = self._is_flexible, 0
+        pieces: list[bytes] = []
         for at, records in read:
             size_at = self._sizes_at[at // 4]
             if is_flexible:
