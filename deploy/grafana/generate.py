@@ -237,6 +237,7 @@ STORAGE = Dashboard(
         graph("Journal size", ("ottla_journal_bytes", "{{instance}}"), unit="bytes"),
         graph("Journal age", ("ottla_journal_age_seconds", "{{instance}}"), unit="s"),
         graph("Commits only in the journal", ("ottla_journal_blocks", "{{instance}}")),
+        graph("Held in memory behind the journal", ("ottla_held_bytes", "{{instance}}"), unit="bytes"),
         graph("Room on the disk", ("ottla_disk_usable_bytes", "{{instance}}"), unit="bytes"),
         graph(
             "Records kept, by topic",

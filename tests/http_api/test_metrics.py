@@ -2,6 +2,7 @@
 
 import re
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,17 @@ def test_a_partition_that_is_refused_inside_of_an_answer_is_counted_by_its_error
     consumer.close()
     found = samples(node.client.get("/metrics").text)
     assert found['ottla_partition_errors_total{api="Fetch",error="OFFSET_OUT_OF_RANGE"}'] >= 1
+
+
+def test_what_waits_behind_the_journal_is_told(node: HttpNode) -> None:
+    """The first write of a segment makes its file, those after it wait until the next checkpoint, once a minute."""
+    node.create("x-held")
+    node.produce("x-held", {"value": "v"})
+    held = []
+    for _ in range(3):
+        held.append(samples(node.client.get("/metrics").text)["ottla_held_bytes"])
+        node.produce("x-held", {"value": "w" * 1_000})
+    assert any(after >= before + 1_000 for before, after in pairwise(held))
 
 
 def test_the_syncs_of_commits_are_measured_by_themselves(node: HttpNode) -> None:

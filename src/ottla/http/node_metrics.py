@@ -123,6 +123,8 @@ class NodeMetrics:
         text.gauge("ottla_journal_blocks", "Commits of which something may only be in the journal.", needed)
         age_ms = node.clock.monotonic_ms() - node.logs.checkpointed_ms
         text.gauge("ottla_journal_age_seconds", "Since logs were last synced by themselves.", age_ms / 1000)
+        held_bytes = group_commit.held.size_bytes
+        text.gauge("ottla_held_bytes", "Records in the journal and in memory, not in their segments yet.", held_bytes)
 
     def _quorum(self, text: Text) -> None:
         node = self._node
