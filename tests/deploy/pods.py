@@ -139,6 +139,9 @@ class Pods:
     def create(self, topic: str, *, partitions: int) -> httpx.Response:
         return httpx.post(f"{self.pods[0].url}/topics/{topic}", json={"num_partitions": partitions}, timeout=30)
 
+    def delete(self, topic: str) -> httpx.Response:
+        return httpx.delete(f"{self.pods[0].url}/topics/{topic}", timeout=30)
+
     def kill(self) -> None:
         """Whatever still runs."""
         for pod in self.pods:

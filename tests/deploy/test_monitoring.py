@@ -66,6 +66,9 @@ def prometheus(pods: Pods, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             assert load.poll() is None
         load.terminate()
         assert load.wait(60) == 0
+        # A worker that steals the rest of these tests later begins again, among the same pods.
+        deleted = pods.delete(TOPIC)
+        assert deleted.is_success, deleted.text
     finally:
         load.kill()
         load.wait(60)
@@ -110,18 +113,18 @@ def test_no_alert_comes_of_a_cluster_that_is_well(prometheus: Prometheus) -> Non
     def come() -> set[str]:
         return {name for name, expression, _ in alerts() if prometheus.query(expression)}
 
+    eventually(lambda: "OttlaGroupWithoutMembers" in come())
     eventually(lambda: come() - may_be - slow == set())
-    assert "OttlaGroupWithoutMembers" in come()
 
 
 def test_the_figures_are_those_of_the_load(prometheus: Prometheus) -> None:
     eventually(lambda: prometheus.query('sum(up{job="ottla"})') == [3])
     eventually(lambda: prometheus.query("max(ottla_brokers)") == [3])
     eventually(lambda: prometheus.query("sum(ottla_raft_is_leader)") == [1])
-    [written] = prometheus.query(f'sum(max by (partition) (ottla_partition_high_watermark{{topic="{TOPIC}"}}))')
-    assert written > 100
-    [slow] = prometheus.query(f'sum(ottla_group_lag_records{{group="{SLOW_GROUP}"}})')
-    assert 0 < slow <= written
+    written = f'sum(max by (partition) (ottla_partition_high_watermark{{topic="{TOPIC}"}}))'
+    eventually(lambda: prometheus.query(f"{written} > 100"))
+    eventually(lambda: prometheus.query(f'sum(ottla_group_lag_records{{group="{SLOW_GROUP}"}}) > 0'))
+    assert prometheus.query(f'sum(ottla_group_lag_records{{group="{SLOW_GROUP}"}}) <= {written}')
     eventually(lambda: prometheus.query(f'sum(ottla_group_members{{group="{GROUP}"}})') == [1])
 
 
