@@ -30,9 +30,9 @@ class Item:
 
 def _throughput(form: str) -> Plan:
     if form == SHORT:
-        windows = Windows(seconds=1.2, warmup_s=0.4, data_scale=0.3)
+        windows = Windows(seconds=1.2, warmup_s=0.4, data_scale=0.6)
         return Plan(workloads=throughput.SHORT, systems=NAMES, windows=windows, repetitions=3, touch_gb=1)
-    windows = Windows(seconds=1.6, warmup_s=0.4, data_scale=0.3)
+    windows = Windows(seconds=1.6, warmup_s=0.4, data_scale=0.6)
     plan = Plan(workloads=throughput.COVERING, systems=NAMES, windows=windows, repetitions=3, touch_gb=1.5)
     return replace(plan, workloads=[one.name for one in throughput.PRODUCT]) if form == FULL else plan
 
