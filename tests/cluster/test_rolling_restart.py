@@ -35,7 +35,8 @@ class Writer:
         self.deliveries = Deliveries()
         self.standstill_s = 0.0
         """The longest time without an acknowledgement."""
-        self.producer: Producer = new_producer(bootstrap, enable_idempotence=True, linger_ms=0)
+        # What it says of its producer epoch is shown if a test fails: a new one sends again what was in flight.
+        self.producer: Producer = new_producer(bootstrap, enable_idempotence=True, linger_ms=0, debug="eos")
         self._last = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -101,5 +102,6 @@ def test_nodes_are_restarted_one_by_one_under_load(tmp_path: Path, end: Callable
                 assert len(writer.deliveries.delivered) > before
             assert writer.stop() == 0, cluster.logs()
             assert writer.deliveries.errors == []
-            assert check(writer.deliveries.delivered, stored(cluster.bootstrap)) == []
+            problems = check(writer.deliveries.delivered, stored(cluster.bootstrap))
+            assert problems == [], cluster.logs()
             assert writer.standstill_s < STANDSTILL_S_MAX, cluster.logs()
