@@ -2,18 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.handlers.all import fetch_short
-from ottla.handlers.fetch_short import ALIKE_MAX, KEPT_MS_MIN, ShortFetch, short_fetch
-from ottla.handlers.registry import NOT_TAKEN, apis
-from ottla.protocol.codec import codec_for, decode, encode
-from ottla.protocol.known_fetch import JOINED_BYTES_MAX, PARTITIONS_MAX, TOPICS_MAX
-from ottla.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
+from ottla.protocol.codec import decode
+from ottla.protocol.known_fetch import JOINED_BYTES_MAX
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -26,118 +20,12 @@ from ottla.protocol.messages.delete_records import (
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
     FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    ReplicaState,
 )
-from ottla.services import Deferred, RequestContext
 from tests.cluster_rig import ClusterRig, with_cluster
+from tests.handlers.fetch_wire import VERSIONS, Wire, errors, every_version, isolation, of, sizes, some_versions
 from tests.node_rig import NodeRig, with_node
 from tests.transactions.client import Client
-
-VERSIONS = range(5, 18)
-LONG_MS = 20_000
-HEAD = b"head"
-Offsets = dict[tuple[str, int], int]
-
-every_version = pytest.mark.parametrize("version", VERSIONS)
-some_versions = pytest.mark.parametrize("version", [6, 11, 12, 17])
-isolation = pytest.mark.parametrize("isolation", [0, 1])
-
-
-class Wire:
-    """Requests in one version, as a connection serves them: the short way, and else the long one."""
-
-    def __init__(self, rig: NodeRig, version: int) -> None:
-        self.rig = rig
-        self.version = version
-        self.short = ShortFetch(version)
-        self.took_short_way = False
-        self.deferred: Deferred[Any] | None = None
-
-    def request(self, at: Offsets, **more: Any) -> FetchRequest:
-        """From these offsets, in their order: a topic may come twice."""
-        topics: list[FetchTopic] = []
-        partition = {key: more.pop(key) for key in FetchPartition.field_names() if key in more}
-        for (topic, index), offset in at.items():
-            if not topics or topics[-1].topic != topic:
-                image = self.rig.node.image.topics.get(topic)
-                topics.append(FetchTopic(topic=topic, topic_id=image.topic_id if image else b"?" * 16, partitions=[]))
-            asked = {"partition_max_bytes": 1 << 20, **partition, "partition": index, "fetch_offset": offset}
-            topics[-1].partitions.append(FetchPartition(**asked))  # type: ignore[attr-defined]  # the list above
-        return FetchRequest(**{"max_wait_ms": LONG_MS, "min_bytes": 1, "max_bytes": 1 << 20, **more, "topics": topics})
-
-    def context(self) -> RequestContext:
-        context = RequestContext(self.rig.node, "127.0.0.1")
-        context.api_version = self.version
-        context.now_ms = self.rig.node.clock.now_ms()
-        return context
-
-    def frame(self, request: FetchRequest) -> memoryview:
-        return memoryview(HEAD + encode(request, self.version))
-
-    def ask(self, request: FetchRequest, left_over: bytes = b"") -> "asyncio.Future[bytes]":
-        frame = memoryview(bytes(self.frame(request)) + left_over)
-        answer = self.short.serve(frame, len(HEAD), self.context())
-        self.took_short_way = answer is not NOT_TAKEN
-        if answer is NOT_TAKEN:
-            decoded, _ = codec_for(FetchRequest, self.version).decode(frame, len(HEAD))
-            answer = apis()[FetchRequest.api_key].handler(decoded, self.context())
-            self.short.learn(decoded, frame, len(HEAD), self.context())
-        return self._future(answer)
-
-    def ask_the_long_way(self, request: FetchRequest) -> "asyncio.Future[bytes]":
-        decoded = decode(FetchRequest, self.version, encode(request, self.version))
-        return self._future(apis()[FetchRequest.api_key].handler(decoded, self.context()))
-
-    def _future(self, answer: Any) -> "asyncio.Future[bytes]":
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self.deferred = answer if isinstance(answer, Deferred) else None
-        if self.deferred is None:
-            future.set_result(self._encoded(answer))
-        else:
-            self.deferred.on_done(lambda done: future.set_result(self._encoded(done.value)))
-        return future
-
-    def _encoded(self, answer: Any) -> bytes:
-        return answer if isinstance(answer, bytes) else encode(answer, self.version)
-
-    def learn(self, at: Sequence[tuple[str, int]], **more: Any) -> None:
-        """Let it be known, by a request that finds nothing and hangs up."""
-        request = self.request({partition: self.tail(*partition) for partition in at}, **more)
-        self.ask(request)
-        assert not self.took_short_way
-        if self.deferred is not None:
-            self.deferred.abandon()
-
-    def tail(self, topic: str, index: int) -> int:
-        return self.rig.node.partitions.get(topic, index).high_watermark
-
-    async def same(self, request: FetchRequest, *, short: bool = True) -> FetchResponse:
-        """The answer to a request that does not wait, or not for long: the same on both ways."""
-        long = self.ask_the_long_way(request)
-        mine = self.ask(request)
-        assert self.took_short_way == short
-        assert await mine == await long
-        return decode(FetchResponse, self.version, await mine)
-
-    def waiters(self) -> int:
-        return sum(len(partition.waiters) for partition in self.rig.node.partitions.led())
-
-
-def of(topic: str, *indexes: int) -> list[tuple[str, int]]:
-    return [(topic, index) for index in indexes]
-
-
-def sizes(answer: FetchResponse) -> list[int]:
-    return [len(data.records or b"") for topic in answer.responses for data in topic.partitions]
-
-
-def errors(answer: FetchResponse) -> list[int]:
-    return [data.error_code for topic in answer.responses for data in topic.partitions]
 
 
 @every_version
@@ -458,158 +346,6 @@ def test_while_slow_readers_hold_the_memory_answers_are_small(version: int) -> N
     with_node(scenario)
 
 
-@every_version
-def test_everything_else_goes_the_long_way(version: int) -> None:
-    async def scenario(rig: NodeRig) -> None:
-        await rig.create("t", 2)
-        wire = Wire(rig, version)
-        at = dict.fromkeys(of("t", 0, 1), 0)
-        twice = FetchTopic(topic="t", partitions=[FetchPartition(partition=0), FetchPartition(partition=0)])
-        others: list[tuple[FetchRequest, bytes]] = [
-            (wire.request(at, max_wait_ms=0), b"\0"),
-            (wire.request(at, max_wait_ms=10, min_bytes=2), b""),
-            (wire.request({}, max_wait_ms=0), b""),
-            (FetchRequest(topics=[twice]), b""),
-            (wire.request({("nowhere", 0): 0}, max_wait_ms=0), b""),
-            (wire.request({("t", 7): 0}, max_wait_ms=0), b""),
-        ]
-        if version >= 7:
-            others.append((wire.request(at, max_wait_ms=0, session_epoch=0), b""))
-            forgotten = [ForgottenTopic(topic="t", partitions=[1])]
-            others.append((wire.request(at, max_wait_ms=0, forgotten_topics_data=forgotten), b""))
-            others.append((wire.request(at, max_wait_ms=0, session_id=5), b""))
-        if version >= 11:
-            others.append((wire.request(at, max_wait_ms=0, rack_id="r"), b""))
-        if version >= 15:
-            others.append((wire.request(at, max_wait_ms=0, replica_state=ReplicaState(replica_id=1)), b""))
-        else:
-            others.append((wire.request(at, max_wait_ms=0, replica_id=1), b""))
-        for request, left_over in others:
-            for _ in range(3):
-                wire.ask(request, left_over)
-                assert not wire.took_short_way, request
-                if wire.deferred is not None:
-                    wire.deferred.abandon()
-        assert wire.waiters() == 0
-
-    with_node(scenario)
-
-
-def test_large_requests_are_not_remembered() -> None:
-    async def scenario(rig: NodeRig) -> None:
-        await rig.create("t", PARTITIONS_MAX + 1)
-        topics = [f"t{number:03}" for number in range(TOPICS_MAX + 1)]
-        for topic in topics:
-            await rig.create(topic)
-        for version in (11, 12, 16):
-            for most, at in (
-                (PARTITIONS_MAX, of("t", *range(PARTITIONS_MAX + 1))),
-                (TOPICS_MAX, [(topic, 0) for topic in topics]),
-            ):
-                wire = Wire(rig, version)
-                for asked, short in ((at[:most], True), (at, False)):
-                    wire.learn(asked, max_wait_ms=0)
-                    await wire.same(wire.request(dict.fromkeys(asked, 0), max_wait_ms=0), short=short)
-
-    with_node(scenario)
-
-
-@pytest.mark.parametrize("version", range(5, 13))
-def test_names_of_all_lengths(version: int) -> None:
-    async def scenario(rig: NodeRig) -> None:
-        for length in (1, 2, 126, 127, 128, 200, 249):
-            topic = "n" * length
-            await rig.create(topic)
-            wire = Wire(rig, version)
-            wire.learn(of(topic, 0))
-            await rig.produce(topic, b"x")
-            assert sizes(await wire.same(wire.request({(topic, 0): 0})))[0] > 0
-
-    with_node(scenario)
-
-
-def test_while_there_are_quotas_all_go_the_long_way() -> None:
-    async def scenario(rig: NodeRig) -> None:
-        await rig.create("t")
-        wire = Wire(rig, 11)
-        wire.learn(of("t", 0), max_wait_ms=0)
-        request = wire.request({("t", 0): 0}, max_wait_ms=0)
-        await wire.same(request)
-        entity = EntityData(entity_type="user", entity_name="x")
-        quota = OpData(key="consumer_byte_rate", value=1e9)
-        await rig.ask(AlterClientQuotasRequest(entries=[RequestEntryData(entity=[entity], ops=[quota])]))
-        await wire.same(request, short=False)
-
-    with_node(scenario)
-
-
-@every_version
-def test_a_frame_that_is_cut_off_anywhere_is_left_to_the_decoder(version: int) -> None:
-    async def scenario(rig: NodeRig) -> None:
-        await rig.create("t", 2)
-        wire = Wire(rig, version)
-        wire.learn(of("t", 0, 1))
-        frame = wire.frame(wire.request(dict.fromkeys(of("t", 0, 1), 0)))
-        for size in range(len(HEAD), len(frame)):
-            assert wire.short.serve(frame[:size], len(HEAD), wire.context()) is NOT_TAKEN
-        assert wire.short.serve(frame, len(HEAD), wire.context()) is not NOT_TAKEN
-
-    with_node(scenario)
-
-
-def test_one_who_is_behind_is_not_learnt_from() -> None:
-    async def scenario(rig: NodeRig) -> None:
-        await rig.create("t")
-        await rig.produce("t", b"x")
-        wire = Wire(rig, 11)
-        for _ in range(2):
-            await wire.same(wire.request({("t", 0): 0}), short=False)
-        wire.learn(of("t", 0))
-        await wire.same(wire.request({("t", 0): 0}))
-
-    with_node(scenario)
-
-
-def test_of_requests_that_begin_alike_the_last_ones_are_remembered() -> None:
-    async def scenario(rig: NodeRig) -> None:
-        await rig.create("t", ALIKE_MAX + 2)
-        wire = Wire(rig, 11)
-        pairs = [of("t", 0, other) for other in range(1, ALIKE_MAX + 2)]
-        for pair in pairs:
-            wire.learn(pair, max_wait_ms=0)
-        for pair in pairs[1:]:
-            await wire.same(wire.request(dict.fromkeys(pair, 0), max_wait_ms=0))
-        await wire.same(wire.request(dict.fromkeys(pairs[0], 0), max_wait_ms=0), short=False)
-        assert wire.short._memory_bytes == sum(
-            known.memory_bytes for all_of in wire.short._known.values() for known in all_of
-        )
-
-    with_node(scenario)
-
-
-def test_what_is_remembered_is_bounded_and_not_forgotten_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(rig: NodeRig) -> None:
-        monkeypatch.setattr(fetch_short, "MEMORY_BYTES_MAX", 26_000)
-        await rig.create("t", 20)
-        wire = Wire(rig, 11)
-
-        async def is_known(index: int) -> bool:
-            wire.ask(wire.request({("t", index): 0}, max_wait_ms=0))
-            return wire.took_short_way
-
-        for index in range(20):
-            assert not await is_known(index)
-        assert 26_000 < wire.short._memory_bytes < 29_000
-        assert [await is_known(index) for index in range(20)] == [True] * 11 + [False] * 9
-        wire.short._since_ms -= KEPT_MS_MIN
-        assert not await is_known(15)
-        assert await is_known(15)
-        assert wire.short._memory_bytes < 3_000
-        assert not await is_known(0)
-
-    with_node(scenario)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_any_requests_in_any_state_are_answered_alike(seed: int) -> None:
     """Of what is known and of what is not, one after another, while records come and go."""
@@ -655,8 +391,3 @@ def _any_limits(chance: random.Random) -> dict[str, int]:
         "max_bytes": chance.choice((1, 5_000, 1 << 20)),
         "partition_max_bytes": chance.choice((1, 5_000, 1 << 20)),
     }
-
-
-def test_versions_without_a_log_start_offset_have_no_short_way() -> None:
-    assert short_fetch(4) is None
-    assert short_fetch(5) is not None
