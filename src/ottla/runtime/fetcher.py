@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.observability.metrics import Histogram
+from ottla.protocol.known_fetch import BY_TOPIC_ID_FROM, READ_COMMITTED
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -45,10 +46,8 @@ if TYPE_CHECKING:
 Found: TypeAlias = "tuple[Wanted, Readable | None, PartitionData]"
 """What is wanted of a partition, the partition if there is one, and what the answer will say of it."""
 
-READ_COMMITTED = 1
 _unpack_time = struct.Struct(">q").unpack_from
 FROM_FOLLOWERS_FROM = 11
-BY_TOPIC_ID_FROM = 13
 MOVED = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH))
 """Refusals with which the client is told who leads."""
 SCARCE_BYTES = 64 * 1024

@@ -46,7 +46,7 @@ class Held:
 
     @property
     def is_too_much(self) -> bool:
-        return bool(self._much) or self._bytes > self._all_bytes_max
+        return bool(self._much) or self.is_full
 
     def add(self, log: Log, size_bytes: int) -> None:
         """`log` holds so much more."""

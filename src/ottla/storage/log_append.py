@@ -148,12 +148,10 @@ class LogAppends(LogState):
         if position > segment.index_position:
             segment.index_batch(last_offset, position, self._config)
         head = _pack_head(offset, length, leader_epoch, MAGIC, crc)
-        if self.pending_bytes:
-            self.pending += (head, body)
-            self.pending_bytes += size
-        else:
-            self.pending = [head, body]
-            self.pending_bytes = size
+        if not self.pending_bytes:
+            self.pending = []
+        self.pending += (head, body)
+        self.pending_bytes += size
         segment.position = position + size
         self.end_offset = last_offset + 1
         return offset
@@ -227,12 +225,10 @@ class LogAppends(LogState):
             segment.largest_ms, segment.largest_offset = max_timestamp_ms, last_offset
         if position > segment.index_position:
             segment.index_batch(last_offset, position, self._config)
-        if self.pending_bytes:
-            self.pending += (head, body)
-            self.pending_bytes += size
-        else:
-            self.pending = [head, body]
-            self.pending_bytes = size
+        if not self.pending_bytes:
+            self.pending = []
+        self.pending += (head, body)
+        self.pending_bytes += size
         segment.position = position + size
         self.end_offset = last_offset + 1
 
