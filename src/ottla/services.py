@@ -214,6 +214,9 @@ class Partitions(Protocol):
     def get_by_id(self, topic_id: TopicId, index: int) -> Partition:
         """Raises UNKNOWN_TOPIC_ID too."""
 
+    def turn_away(self, topic: str | TopicId, index: int, records: Bytes, code: ErrorCode) -> None:
+        """A batch is refused since its partition could not be looked up: those behind it are to wait for it."""
+
 
 class Commits(Protocol):
     """Changes to logs, and answers that wait for them to be durable."""
@@ -229,8 +232,13 @@ class Commits(Protocol):
 
 
 class Fetches(Protocol):
-    def fetch(self, request: FetchRequest, api_version: int, now_ms: int) -> FetchResponse | Deferred[FetchResponse]:
-        """Records, now or later. Raises BrokerError for a fetch session that is not known."""
+    def fetch(
+        self, request: FetchRequest, api_version: int, now_ms: int, *, is_sent: bool = False
+    ) -> FetchResponse | Deferred[FetchResponse]:
+        """Records, now or later. Raises BrokerError for a fetch session that is not known.
+
+        If `is_sent`, nobody looks at the records in the answer: they are only sent.
+        """
 
     def fetch_again(self, known: KnownFetch, offsets: Sequence[int]) -> Deferred[Any] | FetchResponse | bytes | None:
         """The same for a request that is known but for its offsets; the answer may be encoded. None: it has to go the
@@ -421,19 +429,21 @@ class Services(Protocol):
 class RequestContext:
     """Who asks, and through what. One per connection; its fields are valid while the handler runs, no longer."""
 
-    __slots__ = ("api_version", "client_host", "client_id", "now_ms", "principal", "services")
+    __slots__ = ("api_version", "client_host", "client_id", "is_sent", "now_ms", "principal", "services")
 
-    def __init__(self, services: Services, client_host: str) -> None:
+    def __init__(self, services: Services, client_host: str, *, is_sent: bool = False) -> None:
         self.services = services
         self.client_host = client_host
         self.client_id: str | None = None
         self.principal = "User:ANONYMOUS"
+        self.is_sent = is_sent
+        """Whether answers are sent, and not looked at in this process."""
         self.api_version = 0
         self.now_ms = 0
 
     def copy(self) -> RequestContext:
         """For a handler that goes on when this one serves another request."""
-        copied = RequestContext(self.services, self.client_host)
+        copied = RequestContext(self.services, self.client_host, is_sent=self.is_sent)
         copied.client_id = self.client_id
         copied.principal = self.principal
         copied.api_version = self.api_version

@@ -39,6 +39,22 @@ def test_a_repeated_batch_of_an_idempotent_producer_is_kept_once_and_gets_the_fi
     with_node(scenario)
 
 
+def test_a_batch_does_not_overtake_one_that_came_before_its_topic_was_known_here() -> None:
+    """The first, which is sent again, would be out of order then: librdkafka gives up at that."""
+
+    async def scenario(rig: NodeRig) -> None:
+        async def send(sequence: int) -> int:
+            answer = await rig.produce("t", b"x", producer_id=7, producer_epoch=0, base_sequence=sequence)
+            return int(answer.error_code)
+
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await send(0) == unknown
+        await rig.create("t")
+        assert [await send(sequence) for sequence in (1, 2, 0, 1, 2)] == [unknown, unknown, 0, 0, 0]
+
+    with_node(scenario)
+
+
 def test_one_bad_partition_does_not_spoil_the_others() -> None:
     async def scenario(rig: NodeRig) -> None:
         await rig.create("t")

@@ -366,6 +366,47 @@ def test_a_disk_that_refuses_the_roll_refuses_the_batch_and_nothing_else(disk: C
     assert contents(log) == [(0, bytes(100)), (1, bytes(100))]
 
 
+def test_a_batch_behind_one_that_found_no_room_to_roll_does_not_overtake_it(disk: CrashingDisk) -> None:
+    """The larger one needs a segment that can't be made; the smaller one behind it would still fit."""
+    log = open_log(disk, segment_bytes=400)
+    lead(log, batch(bytes(100), producer_id=7, epoch=0, sequence=0))
+    disk.faults.append(Fault(operation=Operation.CREATE, path_contains=".index", errno=errno.ENOSPC, times=1))
+    larger = batch(bytes(200), producer_id=7, epoch=0, sequence=1)
+    smaller = batch(bytes(10), producer_id=7, epoch=0, sequence=2)
+
+    for data in (larger, smaller):
+        with pytest.raises(BrokerError) as refused:
+            lead(log, data)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    assert [lead(log, larger), lead(log, smaller)] == [1, 2]
+
+
+def test_what_was_refused_and_came_by_another_leader_is_not_waited_for(log: Log) -> None:
+    lead(log, batch(b"a", producer_id=7, epoch=0, sequence=0))
+    refused = batch(b"b", producer_id=7, epoch=0, sequence=1, base_offset=1)
+    log.append_as_follower(refused)
+    log.refuse(refused, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # a repetition of it was
+
+    assert lead(log, batch(b"c", producer_id=7, epoch=0, sequence=2)) == 2
+
+
+@pytest.mark.parametrize("known", [(), (0, 1)])
+def test_a_batch_does_not_overtake_one_that_was_refused(log: Log, known: tuple[int, ...]) -> None:
+    """Whether the log knows its producer or not."""
+    for sequence in known:
+        lead(log, batch(b"before", producer_id=7, epoch=0, sequence=sequence))
+    first = len(known)
+    log.refuse(batch(b"a", producer_id=7, epoch=0, sequence=first), ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    with pytest.raises(BrokerError) as refused:
+        lead(log, batch(b"b", producer_id=7, epoch=0, sequence=first + 1))
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    assert lead(log, batch(b"a", producer_id=7, epoch=0, sequence=first)) == first
+    assert lead(log, batch(b"b", producer_id=7, epoch=0, sequence=first + 1)) == first + 1
+
+
 def test_writing_leaves_the_syncing_to_others(disk: CrashingDisk, log: Log) -> None:
     fill(log, 50)
 

@@ -25,6 +25,7 @@ from ottla.services import Deferred, RequestContext
 from ottla.storage.log import Origin
 
 if TYPE_CHECKING:
+    from ottla.ports import Bytes
     from ottla.replication.partition import Partition
 
 Wait: TypeAlias = "tuple[Partition, int, tuple[list[PartitionProduceResponse], int]]"
@@ -76,17 +77,14 @@ def _append(
 ) -> list[PartitionProduceResponse]:
     """Adds to `waits` what must be committed, and to `leaders` those to turn to for what is led elsewhere."""
     services, now_ms = ctx.services, ctx.now_ms
-    append, partitions, room = services.committer.append, services.partitions, services.room
+    append, room = services.committer.append, services.room
     is_full = room.is_full and room.look()
     answers: list[PartitionProduceResponse] = []
     for data in topic.partition_data:
         try:
-            if ctx.api_version < BY_TOPIC_ID_FROM:
-                partition = partitions.get(topic.name, data.index)
-            else:
-                partition = partitions.get_by_id(topic.topic_id, data.index)
             if data.records is None:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
+            partition = _partition(topic, data.index, data.records, ctx)
             if acks == ACKS_ALL and not partition.is_safe:
                 raise partition.log.refuse(data.records, ErrorCode.NOT_ENOUGH_REPLICAS)
             if is_full:
@@ -107,6 +105,15 @@ def _append(
             )
         )
     return answers
+
+
+def _partition(topic: TopicProduceData, index: int, records: Bytes, ctx: RequestContext) -> Partition:
+    partitions, by_name = ctx.services.partitions, ctx.api_version < BY_TOPIC_ID_FROM
+    try:
+        return partitions.get(topic.name, index) if by_name else partitions.get_by_id(topic.topic_id, index)
+    except BrokerError as error:
+        partitions.turn_away(topic.name if by_name else topic.topic_id, index, records, error.code)
+        raise
 
 
 def _not_committed(at: tuple[list[PartitionProduceResponse], int], error: BrokerError) -> None:

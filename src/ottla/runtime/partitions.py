@@ -19,13 +19,14 @@ from ottla.metadata.image import NO_LEADER
 from ottla.metadata.internal_topics import INTERNAL_TOPICS
 from ottla.replication.partition import Partition
 from ottla.replication.replica import Replica
+from ottla.runtime.turned_away import TurnedAway
 from ottla.types import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.config import LogConfig
     from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
     from ottla.metadata.state import Changes
-    from ottla.ports import Clock
+    from ottla.ports import Bytes, Clock
     from ottla.replication.readable import Readable
     from ottla.runtime.committer import Committer
     from ottla.runtime.timers import Timers
@@ -80,6 +81,7 @@ class Partitions:
         self._last_high_watermarks: dict[TopicPartition, int] = {}
         """Of partitions that are between two roles."""
         self._changing: set[TopicPartition] = set()
+        self._turned_away = TurnedAway()
         self._listeners: list[tuple[OnLed, OnLost]] = []
         self.isr_expands = self.isr_shrinks = 0
         """Replicas that came in sync, or no longer are, of partitions led here."""
@@ -113,6 +115,10 @@ class Partitions:
         if topic is None:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_ID)
         return self._first_use(topic, index)
+
+    def turn_away(self, topic: str | TopicId, index: int, records: Bytes, code: ErrorCode) -> None:
+        """This batch is refused, since its partition could not be looked up. It may be led here soon."""
+        self._turned_away.note((topic, index), records, code, self._clock.monotonic_ms())
 
     def readable(self, topic: str, index: int) -> Readable:
         """The partition, led here or followed."""
@@ -323,6 +329,8 @@ class Partitions:
         at = TopicPartition(topic.name, index)
         log = self._open(at, topic)
         log.begin_epoch(image.leader_epoch)
+        for name in (topic.name, topic.topic_id):
+            self._turned_away.tell((name, index), log.refusals, self._clock.monotonic_ms())
         partition = Partition(
             topic=topic.name,
             topic_id=topic.topic_id,

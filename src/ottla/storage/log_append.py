@@ -39,6 +39,7 @@ from ottla.storage.held import NO_BOUND
 from ottla.storage.log_state import NOTHING_PENDING, LogState
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.pending import PendingWrite, Run
+from ottla.storage.refusals import numbered
 from ottla.storage.replay import note_abort, replay_batch
 from ottla.storage.segment import NOTHING_HELD, Segment
 
@@ -113,7 +114,11 @@ class LogAppends(LogState):
         ):
             if size > self._config.segment_bytes:
                 raise too_large_for_a_segment(size, self._config)
-            segment = self._segment_for(size, max_timestamp_ms, offset, last_offset, now_ms)
+            try:
+                segment = self._segment_for(size, max_timestamp_ms, offset, last_offset, now_ms)
+            except BrokerError as error:
+                self.refuse(records, error.code)  # there may be room for the next one, which must not overtake it
+                raise
             position = segment.position
         if leader_epoch != self._last_epoch:
             self._assign_epoch(leader_epoch, offset)
@@ -126,7 +131,7 @@ class LogAppends(LogState):
                 if is_client and (base_sequence < 0 or producer_epoch < 0):
                     raise no_sequence(producer_id, producer_epoch, base_sequence)
                 if is_client and self.refusals:
-                    self.refusals.check(producer_id, producer_epoch, base_sequence, now_ms)
+                    self._check_refusals(producer_id, producer_epoch, base_sequence, last_offset_delta + 1, now_ms)
                 transactional = bool(attributes & TRANSACTIONAL_BIT)
                 if transactional and is_client and self.verifies_transactions:
                     self.producers.require_transaction(producer_id, producer_epoch)
@@ -158,11 +163,17 @@ class LogAppends(LogState):
 
     def refuse(self, records: Bytes, code: ErrorCode) -> BrokerError:
         """The error for a batch that is not taken now, and may be sent again."""
-        with suppress(struct.error):
-            fields = _unpack_header(records)
-            if fields[9] >= 0:
-                self.refusals.note(fields[9], fields[10], fields[11], code)
+        batch = numbered(records)
+        if batch is not None:
+            self.refusals.note(*batch, code)
         return BrokerError(code)
+
+    def _check_refusals(self, producer_id: int, epoch: int, sequence: int, count: int, now_ms: int) -> None:
+        """Where nothing is missing before a batch it is taken, whatever was refused: that came by another way."""
+        if self.producers.has_all_before(producer_id, epoch, sequence, count):
+            self.refusals.came_again(producer_id, epoch, sequence)
+        else:
+            self.refusals.check(producer_id, epoch, sequence, now_ms)
 
     def append_as_follower(self, records: Bytes, *, now_ms: int = 0) -> None:
         """Append batches that a leader has accepted: from its fetch response, or from the journal.

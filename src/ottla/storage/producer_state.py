@@ -150,6 +150,16 @@ class ProducerState:
         batch = (base_sequence, last_sequence, base_offset, last_offset)
         self._remember(producer, epoch, batch, timestamp_ms, transactional)
 
+    def has_all_before(self, producer_id: int, epoch: int, sequence: int, count: int) -> bool:
+        """Whether this batch is the one that is expected, or repeats one that is known."""
+        producer = self.producers.get(producer_id)
+        if producer is None or producer.epoch != epoch:
+            return False
+        last_sequence = last_sequence_of(sequence, count)
+        return sequence == (producer.last_sequence + 1) % _SEQUENCES or any(
+            batch[_FIRST_SEQUENCE] == sequence and batch[_LAST_SEQUENCE] == last_sequence for batch in producer.batches
+        )
+
     def _new(self, producer_id: int, epoch: int) -> Producer:
         producer = self.producers[producer_id] = Producer(producer_id, epoch)
         return producer

@@ -1,4 +1,5 @@
-"""Batches of idempotent producers that were refused for a reason that passes: a full disk, too few replicas in sync.
+"""Batches of idempotent producers that were refused for a reason that passes: a full disk, too few replicas in sync, a
+leader that does not know yet that it is one.
 
 Such a producer has more batches on their way. When the reason has passed meanwhile, the next one finds a gap before it,
 and to be told that its sequence is out of order makes a client start a new epoch and send everything again that it has
@@ -6,11 +7,37 @@ no answer for, what is stored included: duplicates. So until the refused batch c
 for the same reason, which clients retry in order.
 """
 
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
 from ottla.errors import BrokerError, ErrorCode
+from ottla.protocol.records import BATCH_HEADER
+
+if TYPE_CHECKING:
+    from ottla.ports import Bytes
 
 REMEMBERED_MS = 2 * 60 * 1000
 """After a batch has first been held back: if the one before it has not come by then, it never will."""
 PRODUCERS_MAX = 1_000
+
+
+class Numbered(NamedTuple):
+    """A batch of an idempotent producer."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+def numbered(records: Bytes) -> Numbered | None:
+    """None if the batch has no numbers, or is none."""
+    try:
+        batch = Numbered(*BATCH_HEADER.unpack_from(records)[9:12])
+    except struct.error:
+        return None
+    return batch if batch.producer_id >= 0 and batch.sequence >= 0 else None
 
 
 class Refusals:
@@ -33,7 +60,7 @@ class Refusals:
         self._by_producer[producer_id] = epoch, sequence, code, None
 
     def came_again(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """This batch is in the log, by way of another leader: those before it are there too, or never will be.
+        """This batch is in the log, or about to be: those before it are there too, or never will be.
 
         Otherwise a follower that had no room for a batch would refuse its producer when it leads, long after it got it.
         """
