@@ -3,6 +3,7 @@ import time
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.observability.metrics import Refusals
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import Record, build_batch
 from tests.node_rig import NodeRig, with_node
@@ -37,6 +38,20 @@ def test_a_repeated_batch_of_an_idempotent_producer_is_kept_once_and_gets_the_fi
         assert await rig.values("t") == [b"a"]
 
     with_node(scenario)
+
+
+def test_a_gap_is_told_in_the_log_but_not_every_time(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        await rig.produce("t", b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+        for _ in range(2 * Refusals.LINES_MAX):
+            await rig.produce("t", b"c", producer_id=7, producer_epoch=0, base_sequence=5)
+
+    with_node(scenario)
+    lines = [record for record in caplog.records if record.name == "ottla.handlers.produce"]
+    assert len(lines) == Refusals.LINES_MAX
+    assert "producer 7 sent sequence number 5 in epoch 0 after 0 in epoch 0" in lines[0].getMessage()
+    assert (vars(lines[0])["partition"], vars(lines[0])["error"]) == ("t-0", "OUT_OF_ORDER_SEQUENCE_NUMBER")
 
 
 def test_a_batch_does_not_overtake_one_that_came_before_its_topic_was_known_here() -> None:

@@ -391,6 +391,19 @@ def test_what_was_refused_and_came_by_another_leader_is_not_waited_for(log: Log)
     assert lead(log, batch(b"c", producer_id=7, epoch=0, sequence=2)) == 2
 
 
+def test_a_producer_that_goes_on_although_nothing_is_known_of_it_is_told_of(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    lead(log, batch(b"a", producer_id=1, epoch=0, sequence=0))
+    assert not caplog.records
+    for producer_id in (7, 8):
+        lead(log, batch(b"a", producer_id=producer_id, epoch=2, sequence=5))
+    assert [record.getMessage() for record in caplog.records] == [
+        "nothing is known of producer 7, which goes on with sequence number 5 in epoch 2"
+    ]
+
+
 @pytest.mark.parametrize("known", [(), (0, 1)])
 def test_a_batch_does_not_overtake_one_that_was_refused(log: Log, known: tuple[int, ...]) -> None:
     """Whether the log knows its producer or not."""

@@ -5,7 +5,9 @@ The hottest handler. Everything in it is per batch; a batch is never looked into
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.handlers.leader_hints import client_endpoints, leader_of
@@ -25,8 +27,10 @@ from ottla.services import Deferred, RequestContext
 from ottla.storage.log import Origin
 
 if TYPE_CHECKING:
-    from ottla.ports import Bytes
     from ottla.replication.partition import Partition
+    from ottla.types import TopicId
+
+log_lines = logging.getLogger(__name__)
 
 Wait: TypeAlias = "tuple[Partition, int, tuple[list[PartitionProduceResponse], int]]"
 """A partition, the offset that must be committed, and where in the answer that is said."""
@@ -35,6 +39,8 @@ ACKS_NONE = 0
 ACKS_ALL = -1
 ACKS_LEADER = 1
 ACKS = (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
+NUMBERS_ARE_WRONG = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
+"""Of a batch of an idempotent producer."""
 BY_TOPIC_ID_FROM = 13
 LEADER_HINTS_FROM = 10
 
@@ -77,14 +83,22 @@ def _append(
 ) -> list[PartitionProduceResponse]:
     """Adds to `waits` what must be committed, and to `leaders` those to turn to for what is led elsewhere."""
     services, now_ms = ctx.services, ctx.now_ms
-    append, room = services.committer.append, services.room
+    append, partitions, room = services.committer.append, services.partitions, services.room
     is_full = room.is_full and room.look()
+    name: str | TopicId = topic.name
+    find: Callable[[Any, int], Partition] = partitions.get
+    if ctx.api_version >= BY_TOPIC_ID_FROM:
+        name, find = topic.topic_id, partitions.get_by_id
     answers: list[PartitionProduceResponse] = []
     for data in topic.partition_data:
         try:
             if data.records is None:
                 raise BrokerError(ErrorCode.INVALID_RECORD, "there are no records")
-            partition = _partition(topic, data.index, data.records, ctx)
+            try:
+                partition = find(name, data.index)
+            except BrokerError as error:
+                partitions.turn_away(name, data.index, data.records, error.code)
+                raise
             if acks == ACKS_ALL and not partition.is_safe:
                 raise partition.log.refuse(data.records, ErrorCode.NOT_ENOUGH_REPLICAS)
             if is_full:
@@ -107,15 +121,6 @@ def _append(
     return answers
 
 
-def _partition(topic: TopicProduceData, index: int, records: Bytes, ctx: RequestContext) -> Partition:
-    partitions, by_name = ctx.services.partitions, ctx.api_version < BY_TOPIC_ID_FROM
-    try:
-        return partitions.get(topic.name, index) if by_name else partitions.get_by_id(topic.topic_id, index)
-    except BrokerError as error:
-        partitions.turn_away(topic.name if by_name else topic.topic_id, index, records, error.code)
-        raise
-
-
 def _not_committed(at: tuple[list[PartitionProduceResponse], int], error: BrokerError) -> None:
     """What was appended may be taken back, or is not safe enough yet."""
     answers, number = at
@@ -126,7 +131,7 @@ def _refused_at(
     topic: TopicProduceData, index: int, error: BrokerError, leaders: set[int], ctx: RequestContext
 ) -> PartitionProduceResponse:
     """With the new leader, if that is what is wrong: the client need not ask for it."""
-    ctx.services.refusals.count("Produce", error.code.name)
+    note_refusal(topic.name, topic.topic_id, index, error, ctx)
     if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER or ctx.api_version < LEADER_HINTS_FROM:
         return refused(index, error)
     leader_id, leader_epoch = leader_of(ctx.image, topic.name, topic.topic_id, index)
@@ -139,6 +144,24 @@ def _refused_at(
         error_message=error.message or None,
         current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
     )
+
+
+def note_refusal(topic: str, topic_id: TopicId, index: int, error: BrokerError, ctx: RequestContext) -> None:
+    """Count it. Where its numbers are wrong a client may have to send again what is stored: that is told, too."""
+    refusals = ctx.services.refusals
+    refusals.count("Produce", error.code.name)
+    if error.code in NUMBERS_ARE_WRONG and refusals.may_tell(ctx.now_ms):
+        known = None if topic else ctx.image.topics_by_id.get(topic_id)
+        log_lines.warning(
+            "a batch was refused: %s",
+            error.message,
+            extra={
+                "error": error.code.name,
+                "partition": f"{known.name if known else topic}-{index}",
+                "client": ctx.client_id,
+                "host": ctx.client_host,
+            },
+        )
 
 
 def _endpoints(leaders: set[int], ctx: RequestContext) -> list[NodeEndpoint]:

@@ -16,7 +16,7 @@ from struct import error as StructError  # noqa: N812  # it is a class
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import BrokerError, ProtocolError
-from ottla.handlers.produce import ACKS_ALL, ACKS_LEADER, BY_TOPIC_ID_FROM, refused
+from ottla.handlers.produce import ACKS_ALL, ACKS_LEADER, BY_TOPIC_ID_FROM, note_refusal, refused
 from ottla.handlers.registry import NOT_TAKEN, short_way
 from ottla.protocol.codec import codec_for
 from ottla.protocol.messages.produce import (
@@ -105,7 +105,7 @@ class ShortProduce:
         try:
             offset = committer.append(partition, records, now_ms=now_ms, origin=Origin.CLIENT)
         except BrokerError as error:
-            services.refusals.count("Produce", error.code.name)
+            note_refusal(known.topic, known.topic_id, index, error, ctx)
             return known.answer(refused(index, error))
         log = partition.log
         appended_ms = now_ms if log.stamps_append_time else -1

@@ -63,13 +63,26 @@ class Histogram:
 class Refusals:
     """What was refused inside of answers, by API and error: as many as there are errors in the protocol."""
 
-    __slots__ = ("counts",)
+    __slots__ = ("_lines", "_lines_since_ms", "counts")
+
+    LINES_MAX = 5
+    LINES_MS = 10_000
+    """So many lines of the log are written about it in so long: clients cause them, who are many or wicked."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, str], int] = {}
+        self._lines = 0
+        self._lines_since_ms = 0
 
     def count(self, api: str, error: str) -> None:
         self.counts[api, error] = self.counts.get((api, error), 0) + 1
+
+    def may_tell(self, now_ms: int) -> bool:
+        """Whether to write a line about one; asking counts as writing."""
+        if not 0 <= now_ms - self._lines_since_ms < self.LINES_MS:
+            self._lines_since_ms, self._lines = now_ms, 0
+        self._lines += 1
+        return self._lines <= self.LINES_MAX
 
 
 class Text:

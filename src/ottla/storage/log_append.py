@@ -6,6 +6,7 @@ compares numbers; everything that is rare is in a function of its own, reached w
 
 from __future__ import annotations
 
+import logging
 import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ from ottla.storage.held import NO_BOUND
 from ottla.storage.log_state import NOTHING_PENDING, LogState
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.pending import PendingWrite, Run
+from ottla.storage.producer_state import NO_OFFSET
 from ottla.storage.refusals import numbered
 from ottla.storage.replay import note_abort, replay_batch
 from ottla.storage.segment import NOTHING_HELD, Segment
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
     from ottla.ports import Bytes
     from ottla.storage.producer_state import Ended, Marker
 
+log_lines = logging.getLogger(__name__)
+
+STRANGER_LINES_MS = 60_000
+"""Between two lines about producers of which nothing is known, for each log."""
 _NO_TIMESTAMP = -1
 _POSITIONS_KNOWN_MAX = 16
 """Ends of recent writes are where readers at the tail start and stop; this many of them need no search."""
@@ -145,8 +151,10 @@ class LogAppends(LogState):
                     transactional,
                     is_client,
                 )
-                if repeated >= 0:
-                    return repeated
+                if repeated != NO_OFFSET:
+                    if repeated >= 0:
+                        return repeated
+                    self._tell_of_stranger(producer_id, producer_epoch, base_sequence, now_ms)
         if max_timestamp_ms > segment.largest_ms:
             segment.largest_ms = max_timestamp_ms
             segment.largest_offset = last_offset
@@ -174,6 +182,18 @@ class LogAppends(LogState):
             self.refusals.came_again(producer_id, epoch, sequence)
         else:
             self.refusals.check(producer_id, epoch, sequence, now_ms)
+
+    def _tell_of_stranger(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
+        """It may have been silent for long, or its records deleted. If not, what it repeats is not recognised."""
+        if now_ms - self._stranger_told_ms >= STRANGER_LINES_MS:
+            self._stranger_told_ms = now_ms
+            log_lines.info(
+                "nothing is known of producer %d, which goes on with sequence number %d in epoch %d",
+                producer_id,
+                sequence,
+                epoch,
+                extra={"partition": str(self.partition), "offset": self.end_offset},
+            )
 
     def append_as_follower(self, records: Bytes, *, now_ms: int = 0) -> None:
         """Append batches that a leader has accepted: from its fetch response, or from the journal.

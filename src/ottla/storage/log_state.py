@@ -59,6 +59,7 @@ class LogState:
         "_producers",
         "_size_max",
         "_snapshot_position",
+        "_stranger_told_ms",
         "clean_offset",
         "cuts",
         "directory",
@@ -116,6 +117,8 @@ class LogState:
         self.held_bytes = 0
         """What of it counts in `Held`, which keeps this up to date."""
         self._clock_ms = now_ms
+        self._stranger_told_ms = 0
+        """When a line was last written about a producer of which nothing was known."""
         self._in_flight = 0
         """Writes that were taken and have not ended."""
         self._holding: PendingWrite | None = None

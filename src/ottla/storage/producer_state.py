@@ -23,6 +23,8 @@ BATCHES_KEPT = 5
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
+OF_A_STRANGER = -2
+"""In place of an offset: nothing was known of the producer, which was not at its beginning."""
 SEQUENCE_MAX = 2**31 - 1
 _SEQUENCES = 2**31
 
@@ -112,13 +114,17 @@ class ProducerState:
     ) -> int:
         """Check a batch that the leader is about to append, and remember it.
 
-        Returns `NO_OFFSET`, or the first offset of the batch that this one repeats: then nothing must be appended.
+        Returns `NO_OFFSET`, or `OF_A_STRANGER`; or the first offset of the batch that this one repeats: then nothing
+        must be appended.
         """
         last_sequence = (base_sequence + count - 1) % _SEQUENCES if base_sequence >= 0 else NO_SEQUENCE
         producer = self.producers.get(producer_id)
+        appended = NO_OFFSET
         if producer is None:
             # Nothing is known of it: it is new, or was forgotten. As in Kafka, any sequence number will do then.
             producer = self._new(producer_id, epoch)
+            if base_sequence > 0 and check_sequence:
+                appended = OF_A_STRANGER
         elif epoch != producer.epoch:
             check_epoch(producer, epoch)
             if check_sequence and base_sequence != 0:
@@ -131,7 +137,7 @@ class ProducerState:
             )
         batch = (base_sequence, last_sequence, base_offset, base_offset + count - 1)
         self._remember(producer, epoch, batch, timestamp_ms, transactional)
-        return NO_OFFSET
+        return appended
 
     def replay(
         self,
