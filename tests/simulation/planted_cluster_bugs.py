@@ -13,6 +13,7 @@ from ottla.replication.readable import NO_EPOCH, Readable
 from ottla.replication.replica import Replica
 from ottla.runtime.quorum_store import QuorumStore
 from ottla.runtime.replica_fetchers import ReplicaFetcher
+from ottla.runtime.turned_away import TurnedAway
 
 
 def acknowledge_before_the_sync(patch: pytest.MonkeyPatch) -> None:
@@ -77,3 +78,8 @@ def lose_truncations(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(ReplicaFetcher, "_truncate", truncate)
     patch.setattr(Replica, "last_epoch", property(last_epoch))
+
+
+def forget_who_was_turned_away(patch: pytest.MonkeyPatch) -> None:
+    """A leader does not know what it refused before it was one, and takes what came behind that for out of order."""
+    patch.setattr(TurnedAway, "note", lambda *_batch: None)

@@ -20,6 +20,13 @@ def test_acknowledged_records_survive_crash_after_crash_of_any_node(seed: int) -
 
 
 @pytest.mark.parametrize("seed", seeds(6))
+def test_no_producer_is_out_of_order_because_nodes_restart(seed: int) -> None:
+    workload = Workload.produce_and_consume(producers=3, partitions=3)
+    cluster = simulate(seed, workload, nodes=3, faults=Faults.restarts(), virtual_seconds=10)
+    assert all(cluster.history.final.values())
+
+
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_network_that_falls_apart_loses_nothing(seed: int) -> None:
     cluster = simulate(seed, Workload(), nodes=5, faults=Faults.partitions(), virtual_seconds=20)
     assert all(cluster.history.final.values())

@@ -83,6 +83,11 @@ class Faults:
         )  # fmt: skip
 
     @classmethod
+    def restarts(cls) -> Faults:
+        """One node after the other in good order, some of them far away: they hear late of what they lead."""
+        return cls(restart=3, slow_link=4, pause_s_max=1.0, down_s_max=0.5)
+
+    @classmethod
     def partitions(cls) -> Faults:
         """The network alone."""
         return cls(cut=1, cut_nodes=4, isolate=4, split=2, reset=1, slow_link=1, lossy_network=1, freeze=2)

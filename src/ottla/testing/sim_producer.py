@@ -1,7 +1,11 @@
 """An idempotent producer as Kafka's clients are: several batches under way, numbered, and sent again in order.
 
 Each partition has a producer id to itself. What is under way is sent in one go and the answers are awaited; whatever
-was not acknowledged is sent again, with the numbers it had, before anything new.
+was not acknowledged is sent again, with the numbers it had, before anything new. One that is told of another leader
+goes there, mostly at once; and it does not leave a new leader that has not heard of that yet.
+
+librdkafka takes OUT_OF_ORDER_SEQUENCE_NUMBER for reason enough to begin a new epoch, also behind a batch that was
+refused, and then sends everything again that has no answer, what is stored included. So that is never right here.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 PRODUCE_VERSION = 12
 INIT_PRODUCER_ID_VERSION = 4
 UNDER_WAY_MAX = 5
+AT_ONCE_S_MAX = 0.002
+AT_ONCE = 0.8
+"""How likely one that is told of another leader does not wait."""
 ACKS_ALL = -1
 NEVER_RIGHT = frozenset(
     {ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUEST}
@@ -58,6 +65,7 @@ class PartitionProducer:
         self._epoch = -1
         self._sequence = 0
         self._count = 0
+        self._is_redirected = False
 
     async def run(self) -> None:
         """Until the client stops and everything is acknowledged."""
@@ -70,7 +78,7 @@ class PartitionProducer:
             except UnavailableError:
                 self._cluster.forget_leaders()
                 await pause(self._dice, 0.2)
-            await pause(self._dice, self._client.pace_s)
+            await pause(self._dice, AT_ONCE_S_MAX if self._is_redirected else self._client.pace_s)
 
     async def _introduce(self) -> None:
         answer = await self._cluster.ask_any(InitProducerIdRequest(transactional_id=None), INIT_PRODUCER_ID_VERSION)
@@ -104,6 +112,7 @@ class PartitionProducer:
         return f"{self._client.name}/{self._partition.partition}/{self._count}{padding}".encode()
 
     async def _send_all(self) -> None:
+        self._is_redirected = False
         if not self._under_way:
             return
         leader = await self._cluster.leader(self._partition)
@@ -112,14 +121,20 @@ class PartitionProducer:
         in_order = True
         for batch, answer in sent:
             result = await self._cluster.patiently(wire, answer)
-            in_order = in_order and self._take(batch, result)
+            self._look_at(batch, result)
+            in_order = in_order and self._take(batch, result, leader.epoch)
 
     def _request(self, batch: Batch) -> ProduceRequest:
         data = PartitionProduceData(index=self._partition.partition, records=batch.data)
         topic = TopicProduceData(name=self._partition.topic, partition_data=[data])
         return ProduceRequest(acks=ACKS_ALL, timeout_ms=3_000, topic_data=[topic])
 
-    def _take(self, batch: Batch, answer: ProduceResponse) -> bool:
+    def _look_at(self, batch: Batch, answer: ProduceResponse) -> None:
+        code = answer.responses[0].partition_responses[0].error_code
+        if code in NEVER_RIGHT or code in NUMBERS_ARE_WRONG:
+            self._surprise(f"{ErrorCode(code).name} for {self._partition}, sequence number {batch.sequence}")
+
+    def _take(self, batch: Batch, answer: ProduceResponse, epoch: int) -> bool:
         """Whether the batch is done; after one that is not, those behind it can't be."""
         result = answer.responses[0].partition_responses[0]
         code = result.error_code
@@ -129,13 +144,15 @@ class PartitionProducer:
             batch.send.end(Outcome.OK, self._client.now())
             self._under_way.remove(batch)
             return True
-        if code in NEVER_RIGHT or code in NUMBERS_ARE_WRONG:
-            self._surprise(f"{ErrorCode(code).name} for {self._partition}, sequence number {batch.sequence}")
         if code in NUMBERS_ARE_WRONG:
             self._start_over()
+        elif code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._is_redirected = self._dice.random() < AT_ONCE
+            if not 0 <= result.current_leader.leader_epoch < epoch:
+                self._cluster.forget_leaders()
+                self._cluster.told(self._partition, result.current_leader, answer.node_endpoints)
         elif code != ErrorCode.KAFKA_STORAGE_ERROR:
             self._cluster.forget_leaders()
-            self._cluster.told(self._partition, result.current_leader, answer.node_endpoints)
         return False
 
     def _surprise(self, what: str) -> None:

@@ -21,6 +21,7 @@ from ottla.testing.simulation import SimulationFailedError, Workload, simulate
 PROFILES = {
     "all": Faults.cluster,
     "crashes": Faults.crashes,
+    "restarts": Faults.restarts,
     "partitions": Faults.partitions,
     "none": Faults.none,
 }
