@@ -46,6 +46,12 @@ class File(Protocol):
     def pread(self, size: int, position: int) -> bytes:
         """At most `size` bytes at `position`: fewer at the end of the file."""
 
+    def view(self, size: int, position: int, filled: int) -> Bytes:
+        """The same, without a copy where that is possible, for somebody who does nothing with it but send it.
+
+        It must lie in the first `filled` bytes of the file, which stay as they are.
+        """
+
     def sync(self) -> None:
         """Data and the size are on the medium when this returns (fdatasync). May be called from any thread."""
 

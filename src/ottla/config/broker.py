@@ -48,7 +48,7 @@ class FetchConfig:
 
     fetch_max_bytes: int = setting(16 * MIB, at_least=KIB, at_most=INT32_MAX, kafka=("fetch.max.bytes",))
     """The most that one answer holds, whatever the client asks for; the first batch is always whole. Kafka's 55 MiB
-    cost it no memory, since it sends from the file; here an answer is in memory until it is sent."""
+    cost it no memory, since it sends from the file; here an answer may be in memory until it is sent."""
     unsent_bytes_max: int = setting(64 * MIB, at_least=MIB)
     """Answers of all connections that slow readers have not taken yet; while there is more, answers are small."""
     sessions_max: int = setting(1_000, at_least=0, kafka=("max.incremental.fetch.session.cache.slots",))

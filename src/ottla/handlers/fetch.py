@@ -18,7 +18,7 @@ def fetch(request: FetchRequest, ctx: RequestContext) -> FetchResponse | Deferre
     try:
         if replica_id >= 0:
             return services.replica_fetches.fetch(request, replica_id, replica_epoch)
-        answer = services.fetcher.fetch(request, ctx.api_version, ctx.now_ms)
+        answer = services.fetcher.fetch(request, ctx.api_version, ctx.now_ms, is_sent=ctx.is_sent)
     except BrokerError as error:
         return FetchResponse(error_code=error.code)
     if not services.quotas.active:

@@ -15,6 +15,7 @@ written, or while a quota says so.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import struct
 from collections import deque
@@ -118,11 +119,13 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self._server.limits.send_buffer_bytes_max)
         peer = transport.get_extra_info("peername")
-        self.context = RequestContext(self._server.services, peer[0] if peer else "")
+        self.context = RequestContext(self._server.services, peer[0] if peer else "", is_sent=True)
         self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.held |= CLOSING
+        if isinstance(exc, OSError) and exc.errno == errno.EFAULT:
+            self._server.on_unreadable_page()
         self._server.closed(self)
         for waiting in self.line:
             waiting.abandon()

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from ottla.ports import Bytes
+from ottla.runtime.windows import MAPPED_BYTES, WINDOW_BYTES, Windows
 
 IOV_MAX = os.sysconf("SC_IOV_MAX")
 _CLOSED = -1
@@ -73,6 +74,20 @@ class OsFile:
         finally:
             self._pins.pop()
 
+    def view(self, size: int, position: int, filled: int) -> Bytes:
+        windows = self._disk.windows
+        number, at = divmod(position, WINDOW_BYTES)
+        if at + size > MAPPED_BYTES or position - at + MAPPED_BYTES > filled or not windows.is_open:
+            return self.pread(size, position)
+        window = windows.find(self, number)
+        if window is None:
+            try:
+                with _Pinned(self) as descriptor:
+                    window = windows.open(self, number, descriptor)
+            except (OSError, ValueError):  # too many are mapped, or the file is shorter than it should be
+                return self.pread(size, position)
+        return window[at : at + size]
+
     def sync(self) -> None:
         self._pins.append(None)
         try:
@@ -85,6 +100,7 @@ class OsFile:
             self._pins.pop()
 
     def truncate(self, size: int) -> None:
+        self._disk.windows.forget(self)
         with _Pinned(self) as descriptor:
             os.ftruncate(descriptor, size)
 
@@ -145,10 +161,11 @@ class _Pinned:
 class OsDisk:
     """`ports.Disk` on the file system, below `root`, which is made if it is missing."""
 
-    def __init__(self, root: str, *, open_files_max: int | None = None) -> None:
+    def __init__(self, root: str, *, open_files_max: int | None = None, mapped_bytes_max: int = 0) -> None:
         self.root = os.path.abspath(root)
         self.open_files_max = min(open_files_max or _OPEN_FILES_DEFAULT, _open_files_allowed())
         os.makedirs(self.root, exist_ok=True)
+        self.windows = Windows(mapped_bytes_max)
         self._lock = threading.Lock()
         self._open: OrderedDict[OsFile, None] = OrderedDict()
         """Every file with a descriptor, in the order in which the clock's hand passes them."""
@@ -235,6 +252,7 @@ class OsDisk:
             return self._open_descriptor(file, 0)
 
     def retire(self, file: OsFile) -> None:
+        self.windows.forget(file)
         with self._lock:
             descriptor = file.take_descriptor()
             if descriptor >= 0:

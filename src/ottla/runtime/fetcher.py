@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ottla.config import FetchConfig
     from ottla.metadata.image import MetadataImage
     from ottla.observability.metrics import Refusals
-    from ottla.ports import Clock
+    from ottla.ports import Bytes, Clock
     from ottla.protocol.known_fetch import KnownFetch
     from ottla.replication.readable import Readable
     from ottla.runtime.partitions import Partitions
@@ -80,9 +80,11 @@ class Fetcher:
             slots_max=config.sessions_max, evict_after_ms=config.session_eviction_ms, new_id=new_session_id
         )
 
-    def fetch(self, request: FetchRequest, api_version: int, now_ms: int) -> FetchResponse | Deferred[FetchResponse]:
+    def fetch(
+        self, request: FetchRequest, api_version: int, now_ms: int, *, is_sent: bool = False
+    ) -> FetchResponse | Deferred[FetchResponse]:
         plan = self.sessions.plan(request, now_ms)
-        fetch = Fetch(self, request, plan, api_version)
+        fetch = Fetch(self, request, plan, api_version, is_sent=is_sent)
         fetch.read()
         if fetch.failed or fetch.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not fetch.found:
             return fetch.answer()
@@ -91,7 +93,7 @@ class Fetcher:
     def fetch_again(self, known: KnownFetch, offsets: Sequence[int]) -> Deferred[Any] | FetchResponse | bytes | None:
         return fetch_again(self, known, offsets)
 
-    def delivered(self, records: bytes) -> None:
+    def delivered(self, records: Bytes) -> None:
         """The time of a producer on another machine may be ahead of ours."""
         sent_ms = _unpack_time(records, BASE_TIMESTAMP_AT)[0]
         self.delivery.record(max(0, self._clock.now_ms() - sent_ms) * 1000)
@@ -143,6 +145,7 @@ class Fetch:
     __slots__ = (
         "_api_version",
         "_fetcher",
+        "_is_sent",
         "_left_bytes",
         "_plan",
         "_rack",
@@ -153,8 +156,11 @@ class Fetch:
         "size_bytes",
     )
 
-    def __init__(self, fetcher: Fetcher, request: FetchRequest, plan: FetchPlan, api_version: int) -> None:
+    def __init__(
+        self, fetcher: Fetcher, request: FetchRequest, plan: FetchPlan, api_version: int, *, is_sent: bool
+    ) -> None:
         self._fetcher = fetcher
+        self._is_sent = is_sent
         self._plan = plan
         self._api_version = api_version
         self._rack = request.rack_id
@@ -218,10 +224,11 @@ class Fetch:
                 self.failed = True  # nothing to wait for here
                 return _read_elsewhere(wanted.index, partition, preferred)
         upto = stable if self.read_committed else high_watermark
-        records = b""
+        records: Bytes = b""
         if offset < upto and (self._left_bytes > 0 or not self.size_bytes):
             asked_bytes = min(wanted.max_bytes, self._left_bytes)
-            records = log.read(offset, asked_bytes, upto_offset=upto, min_one_batch=not self.size_bytes)
+            read = log.view if self._is_sent else log.read
+            records = read(offset, asked_bytes, upto_offset=upto, min_one_batch=not self.size_bytes)
             size_bytes = len(records)
             self.size_bytes += size_bytes
             self._left_bytes -= size_bytes
@@ -299,7 +306,7 @@ class Waiting:
                 partition.waiters.pop(self, None)
 
 
-def _aborted(log: Log, offset: int, upto: int, records: bytes) -> list[AbortedTransaction]:
+def _aborted(log: Log, offset: int, upto: int, records: Bytes) -> list[AbortedTransaction]:
     """What a reader of committed records must skip of these: a log may hold many more that come later."""
     return [
         AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ottla.config import NetworkConfig
@@ -64,6 +64,8 @@ class Server:
         self.unsent_bytes = 0
         """Answers that slow clients have not taken yet, over all connections."""
         self.protocol_errors = 0
+        self.on_unreadable_page: Callable[[], None] = _nothing
+        """Called when something could not be sent since it lies in a page of a file that can't be read."""
         self._traffic_of_closed = Traffic()
         self._listener: asyncio.Server | None = None
 
@@ -140,3 +142,7 @@ class Server:
             connection.hang_up()
         if self._listener is not None:
             await self._listener.wait_closed()
+
+
+def _nothing() -> None:
+    """Nothing is sent from files."""

@@ -30,7 +30,7 @@ from ottla.storage.segment import UNKNOWN, Segment
 
 if TYPE_CHECKING:
     from ottla.config import LogConfig
-    from ottla.ports import Disk
+    from ottla.ports import Bytes, Disk
     from ottla.storage.pending import Syncable
     from ottla.storage.search import Found
     from ottla.storage.txn_index import AbortedTransaction
@@ -87,32 +87,57 @@ class Log(LogAppends):
         At most `max_bytes`, so the last batch may be cut off; but the first is whole (if `min_one_batch`) or there is
         none. Nothing where the offset is in the log but not below `upto_offset`; OFFSET_OUT_OF_RANGE outside of it.
         """
+        found = self._find(offset, upto_offset)
+        if found is None:
+            return b""
+        segment, start, end = found
+        try:
+            return segment.read(start, end, max_bytes, min_one_batch)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def view(self, offset: int, max_bytes: int, *, upto_offset: int, min_one_batch: bool) -> Bytes:
+        """As `read`, for somebody who sends it, and may look at nothing but the header of the first batch."""
+        found = self._find(offset, upto_offset)
+        if found is None:
+            return b""
+        segment, start, end = found
+        try:
+            return segment.view(start, end, max_bytes, min_one_batch)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _find(self, offset: int, upto_offset: int) -> tuple[Segment, int, int] | None:
+        """Where the batch that holds `offset` is, and where a reader must stop who may see what is below `upto_offset`.
+
+        None where the offset is in the log but not below `upto_offset`.
+        """
         written_offset = self.written_offset
         if upto_offset > written_offset:
             upto_offset = written_offset
         if not self.start_offset <= offset < upto_offset:
             if self.start_offset <= offset <= self.end_offset:
-                return b""
+                return None
             raise BrokerError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.partition}: offset {offset} is not between {self.start_offset} and {self.end_offset}",
             )
-        try:
-            return self._read(offset, max_bytes, upto_offset, min_one_batch)
-        except OSError as error:
-            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error}") from error
-
-    def _read(self, offset: int, max_bytes: int, upto_offset: int, min_one_batch: bool) -> bytes:
         self._is_read = True
         active = self._active
-        for segment in (active,) if offset >= active.base_offset else self.segments[self._number(offset) :]:
-            end = self._end_below(segment, upto_offset)
-            start = self._known_positions.get(offset) if segment is active else None
-            if start is None:
-                start = segment.locate(offset, end)
-            if start is not None:
-                return segment.read(start, end, max_bytes, min_one_batch)
-        return b""
+        try:
+            for segment in (active,) if offset >= active.base_offset else self.segments[self._number(offset) :]:
+                end = self._end_below(segment, upto_offset)
+                start = self._known_positions.get(offset) if segment is active else None
+                if start is None:
+                    start = segment.locate(offset, end)
+                if start is not None:
+                    return segment, start, end
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return None
+
+    def _unreadable(self, error: OSError) -> BrokerError:
+        return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error}")
 
     def _end_below(self, segment: Segment, upto_offset: int) -> int:
         """Where in a segment a reader must stop who may see what is below `upto_offset`."""
@@ -138,7 +163,7 @@ class Log(LogAppends):
             if is_complete or number == count or self._undecided_from(number) >= upto_offset:
                 return aborted
 
-    def aborted_among(self, records: bytes, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
+    def aborted_among(self, records: Bytes, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
         """Those with records in what was read from here, and perhaps a few that begin soon after it."""
         (base_offset,) = _OFFSET.unpack_from(records)
         number = self._number(base_offset)
@@ -151,7 +176,7 @@ class Log(LogAppends):
         elif not segment.txns.aborted:
             return []
         if len(records) <= _WALKED_BYTES_MAX:
-            upto_offset = min(upto_offset, end_of_batches(records))
+            upto_offset = min(upto_offset, end_of_batches(records))  # so few are no view
         else:
             upto_offset = min(upto_offset, segment.offsets.beyond(base_offset, len(records)) or upto_offset)
         return self.aborted_transactions(max(base_offset, from_offset), upto_offset)

@@ -14,6 +14,8 @@ from ottla.protocol.records import LENGTH_AT, LENGTH_OVERHEAD_BYTES, MAGIC, MAGI
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ottla.ports import Bytes
+
 PIECE_BYTES = 1 << 20
 _LENGTH = struct.Struct(">i")
 _WALK = struct.Struct(">qi11xi")
@@ -67,7 +69,7 @@ class BatchScan:
         return size
 
 
-def end_of_batches(records: bytes) -> int:
+def end_of_batches(records: Bytes) -> int:
     """The offset behind the last batch that is there as a whole; 0 if none is."""
     at, end_offset, size = 0, 0, len(records)
     while size - at >= RECORDS_AT:

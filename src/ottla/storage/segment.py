@@ -26,7 +26,7 @@ from ottla.storage.txn_index import TxnIndex
 
 if TYPE_CHECKING:
     from ottla.config import LogConfig
-    from ottla.ports import Disk, File
+    from ottla.ports import Bytes, Disk, File
     from ottla.storage.pending import Syncable
 
 UNKNOWN = -2
@@ -39,6 +39,8 @@ _LENGTH = struct.Struct(">i")
 NOTHING_HELD = bytearray()
 """Shared, and never added to."""
 _WALK_BYTES = 4096 + RECORDS_AT
+VIEW_BYTES_MIN = 64 * 1024
+"""What is worth a view: a copy of less is cheaper than its page faults."""
 _MAX_TIMESTAMP = struct.Struct(">q")
 
 
@@ -294,6 +296,17 @@ class Segment:
         if first <= max_bytes:
             return data
         return self.pread(min(first, end - start), start) if min_one_batch else b""
+
+    def view(self, start: int, end: int, max_bytes: int, min_one_batch: bool) -> Bytes:
+        """As `read`, for somebody who sends it, and may look at nothing but the header of the first batch."""
+        size = min(max_bytes, end - start)
+        filled = self.held_from if self.held else self.written
+        if size < VIEW_BYTES_MIN or start + size > filled:
+            return self.read(start, end, max_bytes, min_one_batch)
+        header = self.pread(RECORDS_AT, start)
+        if _LENGTH.unpack_from(header, LENGTH_AT)[0] + LENGTH_OVERHEAD_BYTES > max_bytes:
+            return self.read(start, end, max_bytes, min_one_batch)
+        return self.file().view(size, start, filled)
 
     def corrupt(self, position: int) -> BrokerError:
         return BrokerError(

@@ -94,6 +94,9 @@ class CrashingFile:
         self._disk.counters.bytes_read += len(data)
         return data
 
+    def view(self, size: int, position: int, filled: int) -> bytes:
+        return self.pread(size, position)
+
     def sync(self) -> None:
         self._disk.sync_file(self.path, self._node)
 
