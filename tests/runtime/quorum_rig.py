@@ -21,6 +21,7 @@ from ottla.replicated import Result
 from ottla.runtime.clock import SystemClock, SystemRandom
 from ottla.runtime.committer import Committer
 from ottla.runtime.metadata import Metadata
+from ottla.runtime.outbox import Outbox
 from ottla.runtime.peer_wire import Hello
 from ottla.runtime.peers import Address, Peers
 from ottla.runtime.quorum import Quorum
@@ -58,7 +59,11 @@ class Member:
         metadata_log = self.logs.recover_metadata()
         self._workers = Workers(1, "test-commit")
         self.committer = Committer(
-            loop=loop, group_commit=self.logs.group_commit, executor=self._workers, inline_us_max=sys.maxsize
+            loop=loop,
+            group_commit=self.logs.group_commit,
+            executor=self._workers,
+            outbox=Outbox(),
+            inline_us_max=sys.maxsize,
         )
         hello = Hello(node_id=self.node_id, directory_id=self.directory_id, cluster_id=self._cluster.cluster_id)
         self.peers = Peers(loop=loop, hello=hello, resolve=self._cluster.address_of)

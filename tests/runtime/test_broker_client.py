@@ -22,6 +22,7 @@ from ottla.runtime import broker_link
 from ottla.runtime.broker_client import BrokerClient
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.dispatch import Router
+from ottla.runtime.outbox import Outbox
 from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
 from ottla.services import Deferred
@@ -92,7 +93,13 @@ async def a_broker(*apis: Api, port: int = 0) -> AsyncIterator[tuple[str, int]]:
 
     known.setdefault(ApiVersionsRequest.api_key, serves(ApiVersionsRequest, api_versions))
     server = Server(
-        loop=loop, limits=NetworkConfig(), clock=SystemClock(), timers=timers, router=Router(known), services=None
+        loop=loop,
+        limits=NetworkConfig(),
+        clock=SystemClock(),
+        timers=timers,
+        router=Router(known),
+        outbox=Outbox(),
+        services=None,
     )
     bound = await server.bind("127.0.0.1", port)
     await server.serve()

@@ -15,6 +15,7 @@ from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock, SystemRandom
 from ottla.runtime.committer import Committer, Gathering, Lookout, SyncPace
+from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred
 from ottla.storage.log import Origin
 from ottla.storage.log_manager import LogManager
@@ -54,6 +55,7 @@ class Rig:
             loop=cast(asyncio.AbstractEventLoop, self.loop),
             group_commit=self.logs.group_commit,
             executor=self.threads,
+            outbox=Outbox(),
             inline_us_max=inline_us_max,
         )
         log = self.logs.get(TopicPartition("t", 0), b"t" * 16, LogConfig())

@@ -20,6 +20,7 @@ from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.schema import Request
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.dispatch import Router
+from ottla.runtime.outbox import Outbox
 from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
 from ottla.services import Deferred, RequestContext
@@ -90,6 +91,7 @@ async def rig(*apis: Api, limits: NetworkConfig | None = None) -> AsyncIterator[
         clock=SystemClock(),
         timers=timers,
         router=Router({one.key: one for one in apis}),
+        outbox=Outbox(),
         services=services,
     )
     port = await server.bind("127.0.0.1", 0)

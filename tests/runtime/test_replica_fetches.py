@@ -9,6 +9,7 @@ import pytest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.one_fetch import read_answer
 from ottla.replication.partition import Partition
+from ottla.runtime.outbox import Outbox
 from ottla.runtime.replica_fetches import ReplicaFetches
 from tests.replication.cluster import TOPIC_ID, Replicas
 
@@ -27,6 +28,7 @@ class Rig:
             on_caught_up=lambda *_: None,
             clock=cast(Any, SimpleNamespace(monotonic_ms=lambda: 1_030)),
             timers=cast(Any, self),
+            outbox=Outbox(),
             new_session_id=lambda: SESSION,
         )
         named = FetchPartition(current_leader_epoch=1, partition_max_bytes=1 << 20)

@@ -25,6 +25,7 @@ from ottla.ports import Bytes
 from ottla.replication.partition import Partition
 from ottla.replication.readable import Readable
 from ottla.replication.replica import Replica
+from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred
 from ottla.storage.group_commit import Commit, GroupCommit
 from ottla.storage.journal_format import Kind
@@ -142,9 +143,16 @@ class Committer:
     """Gathers appends, commits them, then lets readers see them and sends the answers: always in this order."""
 
     def __init__(
-        self, *, loop: asyncio.AbstractEventLoop, group_commit: GroupCommit, executor: Executor, inline_us_max: int
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        group_commit: GroupCommit,
+        executor: Executor,
+        outbox: Outbox,
+        inline_us_max: int,
     ) -> None:
         self._loop = loop
+        self._outbox = outbox
         self._group = group_commit
         self._executor = executor
         self._pace = SyncPace(inline_us_max)
@@ -331,8 +339,10 @@ class Committer:
             partition.written_bytes += size_bytes
             partition.on_durable(size_bytes)
         self.on_durable()
-        for deferred, answer, _ in answers:
-            deferred.complete(answer)
+        if len(answers) > 1:
+            self._answer_together(answers)
+        elif answers:
+            answers[0][0].complete(answers[0][1])
         if self._group.held.is_too_much and self._pace.is_quick:
             self._loop.call_soon(self._group.write_held)  # the answers leave at the end of this turn
         self._tell_idle()
@@ -340,6 +350,15 @@ class Committer:
         if self._lookout is not None and self._lookout.is_worth_it(len(answers)) and not self._is_looking:
             self._is_looking = True
             self._loop.call_soon(self._look_out, self._lookout)
+
+    def _answer_together(self, answers: list[Any]) -> None:
+        opened = self._outbox.open()
+        try:
+            for deferred, answer, _ in answers:
+                deferred.complete(answer)
+        finally:
+            if opened:
+                self._outbox.close()
 
     def _look_out(self, lookout: Lookout) -> None:
         self._is_looking = lookout.goes_on(self._scheduled)

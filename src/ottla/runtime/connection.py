@@ -61,10 +61,12 @@ class Connection(asyncio.BufferedProtocol):
         "_filled",
         "_frame_bytes_max",
         "_now_ms",
+        "_outbox",
         "_own",
         "_queued_max",
         "_routes",
         "_server",
+        "_together",
         "_transport",
         "bytes_in",
         "bytes_out",
@@ -88,6 +90,9 @@ class Connection(asyncio.BufferedProtocol):
         self._routes = server.router.routes
         self._now_ms = server.clock.now_ms
         self._answered = self._on_answered
+        self._outbox = server.outbox
+        self._together = b""
+        """Answers that are held while the outbox is open."""
         self.line: deque[Deferred[Any]] = deque()
         """Answers that are not sent yet, in the order of their requests; each knows its route and correlation id."""
         self.held = NOT_HELD
@@ -131,6 +136,7 @@ class Connection(asyncio.BufferedProtocol):
             waiting.abandon()
         self.line.clear()
         self._own = None
+        self._together = b""
 
     def eof_received(self) -> bool:
         return False
@@ -324,9 +330,9 @@ class Connection(asyncio.BufferedProtocol):
         if type(answer) is bytes:
             self.bytes_out += len(answer)
             if route.flexible_response:
-                self._transport.write(FLEXIBLE_RESPONSE_HEADER.pack(len(answer) + 5, correlation_id, 0) + answer)
+                self._send(FLEXIBLE_RESPONSE_HEADER.pack(len(answer) + 5, correlation_id, 0) + answer)
             else:
-                self._transport.write(RESPONSE_HEADER.pack(len(answer) + 4, correlation_id) + answer)
+                self._send(RESPONSE_HEADER.pack(len(answer) + 4, correlation_id) + answer)
             return
         out: list[Chunk] = [b""]
         route.encode(answer, out)
@@ -337,13 +343,32 @@ class Connection(asyncio.BufferedProtocol):
         else:
             out[0] = RESPONSE_HEADER.pack(size + 4, correlation_id)
         if size <= JOIN_BYTES_MAX:
-            self._transport.write(b"".join(out))
+            self._send(b"".join(out))
         else:
+            self.flush()
             self._transport.writelines(out)
         throttle_ms = getattr(answer, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self.hold(QUOTA)
             self._server.timers.after_ms(throttle_ms, lambda: self.release(QUOTA))
+
+    def _send(self, answer: bytes) -> None:
+        if not self._outbox.is_open:
+            self._transport.write(answer)
+        elif not self._together:
+            self._together = answer
+            self._outbox.add(self)
+        else:
+            self._together += answer
+            if len(self._together) > JOIN_BYTES_MAX:
+                self.flush()
+
+    def flush(self) -> None:
+        """Send what was held while the outbox was open."""
+        if self._together:
+            together, self._together = self._together, b""
+            if not self._transport.is_closing():
+                self._transport.write(together)
 
     # Holding back.
 
@@ -367,6 +392,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def hang_up(self) -> None:
         """Close in good order: what was written still leaves."""
+        self.flush()
         self.held |= CLOSING
         self._transport.close()
 

@@ -53,6 +53,7 @@ from ottla.runtime.metadata import Metadata
 from ottla.runtime.new_metadata import new_metadata
 from ottla.runtime.new_topics import NewTopics
 from ottla.runtime.others import Others
+from ottla.runtime.outbox import Outbox
 from ottla.runtime.own_logs import OwnLogs
 from ottla.runtime.producer_ids import ProducerIds
 from ottla.runtime.quorum_admin import QuorumAdmin
@@ -122,12 +123,14 @@ class Node:
         self.on_broken: Callable[[], None] = _nothing
         """Called when the node should be stopped, since others do its work: its disk has failed."""
         self._leaving: asyncio.Task[bool] | None = None
+        self._outbox = Outbox()
         self._server = Server(
             loop=loop,
             limits=config.network,
             clock=self.clock,
             timers=self._timers,
             router=router,
+            outbox=self._outbox,
             services=self,
         )
 
@@ -223,6 +226,7 @@ class Node:
             loop=self._loop,
             group_commit=self._logs.group_commit,
             executor=self._commit_threads,
+            outbox=self._outbox,
             inline_us_max=self._inline_us_max(),
         )
         self.room = Room(disk, self.clock)
@@ -334,6 +338,7 @@ class Node:
             new_session_id=lambda: self._random.randint(1, SESSION_ID_MAX),
             clock=self.clock,
             timers=self._timers,
+            outbox=self._outbox,
             loop=self._loop,
             refusals=self.refusals,
             room=self.room,

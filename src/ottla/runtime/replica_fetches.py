@@ -22,6 +22,7 @@ from ottla.services import Deferred
 if TYPE_CHECKING:
     from ottla.ports import Clock
     from ottla.protocol.messages.fetch import FetchRequest
+    from ottla.runtime.outbox import Outbox
     from ottla.runtime.timers import Deadline, Timers
 
 NEWS_MS = 100
@@ -40,6 +41,7 @@ class ReplicaFetches:
         on_caught_up: OnCaughtUp,
         clock: Clock,
         timers: Timers,
+        outbox: Outbox,
         new_session_id: Callable[[], int],
         catch_up_bytes_per_s: int = NO_LIMIT,
     ) -> None:
@@ -47,6 +49,7 @@ class ReplicaFetches:
         self._on_caught_up = on_caught_up
         self._clock = clock
         self._timers = timers
+        self._outbox = outbox
         self._new_session_id = new_session_id
         self._catch_up = CatchUpLimit(catch_up_bytes_per_s)
         self._sessions: dict[int, ReplicaSession] = {}
@@ -61,7 +64,12 @@ class ReplicaFetches:
         """Raises FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH: the follower then starts a new session."""
         session, is_new = self._session(request, replica_id, replica_epoch)
         self._end_wait(session)
-        session.hear(request, self._find, self._on_caught_up, self._clock.monotonic_ms())
+        opened = self._outbox.open()  # it may be what many producers wait for
+        try:
+            session.hear(request, self._find, self._on_caught_up, self._clock.monotonic_ms())
+        finally:
+            if opened:
+                self._outbox.close()
         return self._wait(session, request.max_bytes, 0 if is_new else request.max_wait_ms, is_short=False)
 
     def fetch_one(self, asked: tuple[Any, ...]) -> Deferred[Any] | None:
@@ -79,7 +87,12 @@ class ReplicaFetches:
         session.epoch = 1 if session_epoch == EPOCH_MAX else session_epoch + 1
         self._end_wait(session)
         place.is_at(offset, leader_epoch, last_epoch, place_bytes)
-        session.hear_one(place, self._find, self._on_caught_up, self._clock.monotonic_ms())
+        opened = self._outbox.open()
+        try:
+            session.hear_one(place, self._find, self._on_caught_up, self._clock.monotonic_ms())
+        finally:
+            if opened:
+                self._outbox.close()
         return self._wait(session, max_bytes, wait_ms, is_short=True)
 
     def _end_wait(self, session: ReplicaSession) -> None:

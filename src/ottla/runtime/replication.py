@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.runtime.broker_client import BrokerClient
     from ottla.runtime.committer import Committer
     from ottla.runtime.controller_channel import ControllerChannel
+    from ottla.runtime.outbox import Outbox
     from ottla.runtime.room import Room
     from ottla.runtime.timers import Timers
     from ottla.storage.log_manager import LogManager
@@ -48,6 +49,7 @@ class Replication:
         new_session_id: Callable[[], int],
         clock: Clock,
         timers: Timers,
+        outbox: Outbox,
         loop: asyncio.AbstractEventLoop,
         refusals: Refusals,
         room: Room,
@@ -82,6 +84,7 @@ class Replication:
             on_caught_up=self._isr.caught_up,
             clock=clock,
             timers=timers,
+            outbox=outbox,
             new_session_id=new_session_id,
             catch_up_bytes_per_s=config.replication.catch_up_bytes_per_second,
         )

@@ -16,6 +16,7 @@ from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest,
 from ottla.protocol.schema import Response
 from ottla.runtime.connection import SCRATCH_BYTES, Connection
 from ottla.runtime.dispatch import Router
+from ottla.runtime.outbox import Outbox
 from ottla.runtime.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Server:
         clock: Clock,
         timers: Timers,
         router: Router,
+        outbox: Outbox,
         services: Any,
     ) -> None:
         self.loop = loop
@@ -57,6 +59,7 @@ class Server:
         self.clock = clock
         self.timers = timers
         self.router = router
+        self.outbox = outbox
         self.services = services
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.connections: dict[Connection, None] = {}

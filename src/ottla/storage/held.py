@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.storage.log import Log
 
-SHARE_BYTES_MAX = 64 << 10
-"""A log's share of a commit is not held if it is larger: then the copy costs more than the call."""
+SHARE_BYTES_MAX = 128 << 10
+"""A log's share of a commit is not held if it is larger: then the copy costs more than the call. Five batches of
+16 KiB, what a producer has in flight by default, are held."""
 LOG_BYTES_MAX = 32 << 10
 ALL_BYTES_MAX = 16 << 20
 NO_BOUND = 1 << 62

@@ -1,0 +1,41 @@
+"""Answers that are ready at the same moment leave together: one send for each connection.
+
+A client that has several requests on the way gets their answers from one commit, or from one fetch of a follower. Each
+send costs a system call here, and wakes the client: five answers in one are a sixth less CPU in the broker, and as much
+in the client.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Holder(Protocol):
+    def flush(self) -> None:
+        """Send what was held."""
+
+
+class Outbox:
+    """Open while several answers may become ready. Whoever has something to send then holds it, until it is closed."""
+
+    __slots__ = ("_holders", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._holders: list[Holder] = []
+
+    def open(self) -> bool:
+        """False if it is: then it is closed by who opened it."""
+        if self.is_open:
+            return False
+        self.is_open = True
+        return True
+
+    def add(self, holder: Holder) -> None:
+        self._holders.append(holder)
+
+    def close(self) -> None:
+        self.is_open = False
+        holders, self._holders = self._holders, []
+        for holder in holders:
+            holder.flush()
