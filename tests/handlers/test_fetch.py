@@ -1,4 +1,5 @@
 import asyncio
+from typing import Any, cast
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -89,6 +90,24 @@ def test_offsets_outside_the_log_are_refused() -> None:
         for offset in (-1, 2, 99):
             answer = await rig.fetch("t", offset, wait_ms=10_000)
             assert only(answer).error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # type: ignore[attr-defined]
+
+    with_node(scenario)
+
+
+def test_a_leader_that_others_may_have_replaced_does_not_say_that_an_offset_is_beyond_the_log() -> None:
+    """Or its readers, who have been with the new leader, begin all over."""
+
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        await rig.produce("t", b"x")
+        partition = rig.node.partitions.get("t", 0)
+        rig.node.fetcher.is_in_touch = lambda: False
+        assert only(await rig.fetch("t", 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # type: ignore[attr-defined]
+        partition.followers[2] = cast(Any, object())
+        assert only(await rig.fetch("t", 2)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER  # type: ignore[attr-defined]
+        rig.node.fetcher.is_in_touch = lambda: True
+        assert only(await rig.fetch("t", 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # type: ignore[attr-defined]
+        partition.followers.clear()
 
     with_node(scenario)
 

@@ -1,6 +1,7 @@
 """When a commit runs, where, and who is answered by it. The disk is one in memory that can be slow."""
 
 import asyncio
+import errno
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import uvloop
 
 from ottla.config import BrokerConfig, Durability, JournalConfig, LogConfig
 from ottla.errors import BrokerError, ErrorCode
+from ottla.metadata.image import PartitionImage
 from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock, SystemRandom
@@ -19,6 +21,7 @@ from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred
 from ottla.storage.log import Origin
 from ottla.storage.log_manager import LogManager
+from ottla.storage.pending import PendingWrite
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.types import TopicPartition
 
@@ -303,3 +306,99 @@ def test_with_many_answers_or_none_there_is_no_lookout() -> None:
 
 def test_with_a_bound_of_0_a_thread_does_every_commit() -> None:
     assert not SyncPace(slow_us=0).is_quick
+
+
+def with_a_follower(rig: Rig) -> None:
+    image = PartitionImage(leader=1, leader_epoch=0, replicas=(1, 2), isr=(1, 2), partition_epoch=0)
+    log = rig.partition.log
+    rig.partition = Partition(
+        topic="t", topic_id=b"t" * 16, index=0, leader_epoch=0, log=log, node_id=1, image=image, now_ms=0
+    )
+
+
+def test_followers_are_shown_a_share_when_it_is_written_and_not_synced() -> None:
+    async def scenario(rig: Rig) -> None:
+        with_a_follower(rig)
+        rig.append(b"the first write of a segment makes its file")
+        await rig.committer.drain()
+        shown: list[tuple[Any, ...]] = []
+        counters = rig.disk.counters
+
+        def show(partition: Partition, share: PendingWrite) -> None:
+            batch = b"".join(share.buffers)
+            shown.append((partition, share.base_offset, batch, partition.log.durable_offset, counters.syncs))
+
+        rig.committer.on_written = show
+        syncs, writes = counters.syncs, counters.writes
+        rig.append(b"shown")
+        await rig.committer.drain()
+        (found,) = shown
+        assert found[:2] == (rig.partition, 1)
+        assert b"shown" in found[2]
+        assert found[3:] == (1, syncs)
+        assert (counters.writes, counters.syncs) == (writes + 1, syncs + 1)
+        assert rig.partition.log.durable_offset == 2
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("why", ["alone", "not synced", "two partitions", "in a thread"])
+def test_what_is_not_shown(why: str) -> None:
+    async def scenario(rig: Rig) -> None:
+        if why != "alone":
+            with_a_follower(rig)
+        rig.append()
+        await rig.committer.drain()
+        shown: list[Any] = []
+        rig.committer.on_written = lambda *_: shown.append(1)
+        if why == "two partitions":
+            log = rig.logs.get(TopicPartition("t", 1), b"t" * 16, LogConfig())
+            first, rig.partition = (
+                rig.partition,
+                Partition(topic="t", topic_id=b"t" * 16, index=1, leader_epoch=0, log=log),
+            )
+            rig.append()
+            rig.partition = first
+        rig.append()
+        await rig.committer.drain()
+        assert shown == []
+
+    durability = Durability.OS if why == "not synced" else Durability.COMMIT
+    run(scenario, inline_us_max=0 if why == "in a thread" else INLINE_US, durability=durability)
+
+
+def test_a_share_that_could_not_be_shown_is_committed_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(rig: Rig) -> None:
+        with_a_follower(rig)
+        rig.append()
+        await rig.committer.drain()
+
+        def fail(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "no room in the network")
+
+        rig.committer.on_written = fail
+        rig.append()
+        await rig.committer.drain()
+        assert rig.partition.log.durable_offset == 2
+        assert rig.committer.failed is None
+
+    run(scenario)
+    assert "no room in the network" in caplog.text
+
+
+def test_after_a_share_was_shown_and_not_synced_nothing_can_take_its_place() -> None:
+    async def scenario(rig: Rig) -> None:
+        with_a_follower(rig)
+        rig.append()
+        await rig.committer.drain()
+        shown: list[Any] = []
+        rig.committer.on_written = lambda *_: shown.append(1)
+        rig.disk.faults.append(Fault(operation=Operation.SYNC))
+        rig.append()
+        await rig.committer.drain()
+        assert shown == [1]
+        rig.disk.faults.clear()
+        with pytest.raises(BrokerError):
+            rig.append()
+
+    run(scenario)

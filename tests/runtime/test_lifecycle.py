@@ -343,3 +343,26 @@ def test_a_node_that_nobody_can_join_is_in_service_with_its_registration_and_sen
         assert rig.sent == []
 
     run(test, register_alone=register)
+
+
+def test_a_broker_is_in_touch_as_long_as_the_controller_has_not_given_it_up() -> None:
+    async def test(rig: Rig) -> None:
+        assert not rig.broker.is_in_touch
+        await rig.is_in_service()
+        assert rig.broker.is_in_touch
+        _, unanswered = await rig.asked(BrokerHeartbeatRequest)
+        while rig.broker.is_in_touch:
+            await asyncio.sleep(0.01)
+        unanswered.complete(CAUGHT_UP)
+        assert not rig.broker.is_in_touch, "it counts from when it asked: the answer may have been on its way for long"
+        await rig.beats(CAUGHT_UP)
+        assert rig.broker.is_in_touch
+
+    run(test)
+
+
+def test_a_broker_that_is_alone_is_always_in_touch() -> None:
+    async def test(rig: Rig) -> None:
+        assert rig.broker.is_in_touch
+
+    run(test, register_alone=lambda _registration: Deferred())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.replication.followers import Follower
     from ottla.replication.partition import Partition
     from ottla.storage.log import Log
+    from ottla.storage.pending import PendingWrite
     from ottla.types import TopicId
 
 UNTOLD = -1
@@ -281,6 +282,34 @@ class ReplicaSession:
             pass  # the long way finds it again, and says what it is
         self.news, self.is_urgent = {place: None}, was_urgent
         return None
+
+    def answer_written(self, place: Place, share: PendingWrite, max_bytes: int, now_ms: int) -> OneAnswer | None:
+        """A share that begins where a place in sync ends, if there is no other news that is urgent; else None."""
+        follower, offset = place.follower, place.fetch_offset
+        if follower is None or place.is_sent or place.is_behind or self.is_urgent:
+            return None
+        partition = follower.partition
+        log = partition.log
+        if (
+            partition.has_ended
+            or place.current_epoch != partition.leader_epoch
+            or offset != share.base_offset
+            or share.size_bytes > min(place.max_bytes, max_bytes)
+        ):
+            return None
+        try:
+            if divergence(log, place.last_epoch, offset) is not None:
+                return None
+        except BrokerError:
+            return None
+        self.news.pop(place, None)
+        place.is_sent = True
+        follower.was_caught_up_until(self.last_request_ms)
+        follower.sent(share.end_offset, now_ms)
+        place.told_high_watermark, place.told_start_offset = partition.high_watermark, log.start_offset
+        return OneAnswer(
+            self.id, place.topic_id, place.index, partition.high_watermark, log.start_offset, b"".join(share.buffers)
+        )
 
     def _tell_behind(self, places: list[Place], answer: Answer, find: Find, now_ms: int) -> None:
         allowed_bytes = self._catch_up.left(now_ms)

@@ -17,6 +17,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, TypeAlias
 
 from ottla.errors import BrokerError, DiskFailedError, ErrorCode
@@ -30,6 +31,7 @@ from ottla.services import Deferred
 from ottla.storage.group_commit import Commit, GroupCommit
 from ottla.storage.journal_format import Kind
 from ottla.storage.log import Log, Origin
+from ottla.storage.pending import PendingWrite
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,8 @@ FAILURE_LINES_S = 5.0
 Touched: TypeAlias = Partition | Replica
 OnFailure = Callable[[Any, BrokerError], Any]
 """What to answer, given the answer of success, when the commit failed."""
+OnWritten = Callable[[Partition, PendingWrite], None]
+"""Gets a partition, and what is written of it and not durable yet."""
 
 
 class SyncPace:
@@ -177,6 +181,8 @@ class Committer:
         self._tell_failures_from = 0.0
         self.on_commit: Callable[[], None] = _nothing
         """Called after every commit, one that failed too: there may be room to be made."""
+        self.on_written: OnWritten = _nothing_written
+        """Called when the share of a partition is written, and will be synced next."""
         self.on_durable: Callable[[], None] = _nothing
         """Called when partitions know what a commit has made durable, before anybody is answered."""
 
@@ -278,6 +284,8 @@ class Committer:
         if commit is None:
             self._finish(None, touched, answers)
         elif is_quick:
+            if len(touched) == 1:
+                self._show_before_sync(commit, next(iter(touched)))
             started_ns = time.perf_counter_ns()
             error = self._run(commit)
             if error is not None:
@@ -288,6 +296,27 @@ class Committer:
         else:
             self._running = True
             self._executor.submit(self._run_in_thread, commit, touched, answers)
+
+    def _show_before_sync(self, commit: Commit, partition: Touched) -> None:
+        """Followers get a small share of one partition as soon as it is written. It counts when it is synced here."""
+        if (
+            isinstance(partition, Partition)
+            and not partition.is_alone
+            and commit.sync_journal
+            and not commit.is_whole
+            and len(commit.shares) == 1
+            and not commit.shares[0].runs
+            and commit.shares[0].log is partition.log
+        ):
+            commit.before_sync = partial(self._show, partition, commit.shares[0])
+
+    def _show(self, partition: Partition, share: PendingWrite) -> None:
+        try:
+            self.on_written(partition, share)
+        except Exception:
+            log.exception(
+                "a bug of ours: %s was not shown to its followers before it was synced", partition.log.partition
+            )
 
     def _run_in_thread(self, commit: Commit, touched: dict[Touched, int], answers: list[Any]) -> None:
         started_ns = time.perf_counter_ns()
@@ -413,4 +442,8 @@ class Committer:
 
 
 def _nothing() -> None:
+    """Nobody wants to know."""
+
+
+def _nothing_written(_partition: Partition, _share: PendingWrite) -> None:
     """Nobody wants to know."""

@@ -66,7 +66,9 @@ class Fetcher:
         config: FetchConfig,
         new_session_id: Callable[[], int],
         unsent_bytes: Callable[[], int],
+        is_in_touch: Callable[[], bool],
     ) -> None:
+        """`is_in_touch`: whether this node would know if it led no longer what it thinks it leads."""
         self.partitions = partitions
         self._image = image
         self._clock = clock
@@ -76,6 +78,7 @@ class Fetcher:
         """From the producer's clock to here, of the oldest record in answers that hold all there was to read."""
         self._config = config
         self._unsent_bytes = unsent_bytes
+        self.is_in_touch = is_in_touch
         self.sessions = FetchSessions(
             slots_max=config.sessions_max, evict_after_ms=config.session_eviction_ms, new_id=new_session_id
         )
@@ -215,8 +218,11 @@ class Fetch:
                 self.failed = True  # nothing to wait for: it has read what was taken back
                 return _read_taken_back(wanted.index, partition, diverging)
         if not log.start_offset <= offset <= log.end_offset:
-            if offset > log.end_offset and not partition.is_led_here:
-                raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE)  # the leader may have it
+            if offset > log.end_offset:
+                if not partition.is_led_here:
+                    raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE)  # the leader may have it
+                if isinstance(partition, Partition) and partition.followers and not self._fetcher.is_in_touch():
+                    raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # another may lead, who has it
             raise BrokerError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if self._rack and isinstance(partition, Partition) and partition.followers:
             preferred = preferred_replica(partition, self._rack, offset, self._fetcher.rack_of)

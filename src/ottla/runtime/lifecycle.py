@@ -64,6 +64,7 @@ FATAL = frozenset(
     }
 )
 """A registration that is refused like this will not be granted by asking again."""
+NEVER_S = float("-inf")
 UNKNOWN_HERE = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
@@ -142,6 +143,8 @@ class Lifecycle:
         self._wants_to_leave = False
         self._may_leave = False
         self._tries = 0
+        self._asked_s = self._answered_s = NEVER_S
+        """When the last heartbeat was sent, and when the last one that was answered."""
         self._silence = 0
         """Heartbeats in a row that the controller did not answer, since this broker wants to leave."""
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
@@ -191,6 +194,13 @@ class Lifecycle:
         except TimeoutError:
             log.warning("the controller has not let this broker go within %d ms: it leaves without that", timeout_ms)
         return self._may_leave
+
+    @property
+    def is_in_touch(self) -> bool:
+        """Whether the controller heard of this broker so lately that it has not given it up for its silence."""
+        if self._register_alone is not None:
+            return True
+        return (self._loop.time() - self._answered_s) * 1000 < self._config.broker_lease_ms
 
     @property
     def is_leaving(self) -> bool:
@@ -300,6 +310,7 @@ class Lifecycle:
         )
         self._cancel_timer()
         self._is_asking = True
+        self._asked_s = self._loop.time()
         sent = self._channel.send(request, timeout_ms=self._patience_ms(), channel=CHANNEL)
         sent.on_done(self._heard)
 
@@ -337,6 +348,7 @@ class Lifecycle:
         self._set_timer(RETRY_MS_MIN, self._register)
 
     def _take(self, answer: BrokerHeartbeatResponse) -> None:
+        self._answered_s = self._asked_s
         if self.is_fenced and not answer.is_fenced:
             log.info("broker %d is in service", self._own.broker_id)
         elif answer.is_fenced and not self.is_fenced and not self._wants_to_leave:

@@ -355,6 +355,7 @@ class Node:
             config=self.config.fetch,
             new_session_id=lambda: self._random.randint(1, SESSION_ID_MAX),
             unsent_bytes=lambda: self._server.unsent_bytes,
+            is_in_touch=lambda: self.lifecycle.is_in_touch,
         )
         self.groups = GroupCoordinators(
             config=self.config,

@@ -1,8 +1,8 @@
 """Fetches of followers, answered by the leader: when there is something to tell, and not before.
 
 New records are told as soon as a commit has made them durable, to every follower that waits, in one answer for all
-partitions of that commit. A high watermark that has moved is told along with the next records, or a little later if
-none come.
+partitions of that commit; a small share of one partition as soon as it is written, while it is synced. A high watermark
+that has moved is told along with the next records, or a little later if none come.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from ottla.services import Deferred
 if TYPE_CHECKING:
     from ottla.ports import Clock
     from ottla.protocol.messages.fetch import FetchRequest
+    from ottla.replication.partition import Partition
     from ottla.runtime.outbox import Outbox
     from ottla.runtime.timers import Deadline, Timers
+    from ottla.storage.pending import PendingWrite
 
 NEWS_MS = 100
 """How long a follower is not told of a high watermark, in case that records come. If its leader dies meanwhile, readers
@@ -103,6 +105,8 @@ class ReplicaFetches:
 
     def _wait(self, session: ReplicaSession, max_bytes: int, wait_ms: int, *, is_short: bool) -> Deferred[Any]:
         waiting = self._waiting[session] = Waiting(self, session, max_bytes, is_short)
+        if session.news and session not in self._due:  # left by `send_written`, and due while nobody waited
+            self._tell_within(session, NEWS_MS)
         if session.is_urgent or wait_ms <= 0:
             waiting.finish()
         else:
@@ -124,6 +128,25 @@ class ReplicaFetches:
                 waiting = self._waiting.get(session)
                 if waiting is not None and session.is_urgent:
                     waiting.finish()
+
+    def send_written(self, partition: Partition, share: PendingWrite) -> None:
+        """Send the followers that wait what is written here and not synced: they sync it at the same time.
+
+        Only to those in sync that have all before it and that nothing else is urgent for. If the sync fails, this node
+        writes nothing any more, so that no other record of this epoch can take the place of this one.
+        """
+        opened = self._outbox.open()
+        try:
+            for session, waiting in tuple(self._waiting.items()):
+                place = session.places.get((partition.topic_id, partition.index))
+                if place is not None and waiting.is_short:
+                    one = session.answer_written(place, share, waiting.max_bytes, self._clock.monotonic_ms())
+                    if one is not None:
+                        del self._waiting[session]
+                        waiting.complete(write_answer(one))
+        finally:
+            if opened:
+                self._outbox.close_at_once()
 
     def _session(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> tuple[ReplicaSession, bool]:
         session = self._sessions.get(replica_id)
@@ -198,25 +221,28 @@ class ReplicaFetches:
 class Waiting:
     """A follower's fetch that waits for news, or for its time to be up."""
 
-    __slots__ = ("_fetches", "_is_short", "_max_bytes", "_session", "deadline", "deferred")
+    __slots__ = ("_fetches", "deadline", "deferred", "is_short", "max_bytes", "session")
 
     def __init__(self, fetches: ReplicaFetches, session: ReplicaSession, max_bytes: int, is_short: bool) -> None:
         self.deferred: Deferred[Any] = Deferred()
         self.deferred.on_abandon = self._abandoned
         self.deadline: Deadline | None = None
         self._fetches = fetches
-        self._session = session
-        self._max_bytes = max_bytes
-        self._is_short = is_short
+        self.session = session
+        self.max_bytes = max_bytes
+        self.is_short = is_short
 
     def finish(self) -> None:
         if not self.deferred.done:
-            self._cancel()
-            self.deferred.complete(self._fetches.answer(self._session, self._max_bytes, is_short=self._is_short))
+            self.complete(self._fetches.answer(self.session, self.max_bytes, is_short=self.is_short))
+
+    def complete(self, answer: FetchResponse | bytes) -> None:
+        self._cancel()
+        self.deferred.complete(answer)
 
     def _abandoned(self) -> None:
         self._cancel()
-        self._fetches.left(self._session, self)
+        self._fetches.left(self.session, self)
 
     def _cancel(self) -> None:
         if self.deadline is not None:

@@ -105,6 +105,7 @@ class Replication:
         self.partitions.on_unfollow = self._fetchers.unfollow
         self.partitions.on_first_reader = self._fetchers.hurry
         committer.on_durable = self.fetches.flush
+        committer.on_written = self.fetches.send_written
 
     def start(self) -> None:
         """Take the roles that the metadata gives this node; from here on `changed` is to be called."""

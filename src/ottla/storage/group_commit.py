@@ -84,6 +84,7 @@ class Commit:
 
     __slots__ = (
         "_group",
+        "before_sync",
         "blocks",
         "controls",
         "error",
@@ -118,6 +119,9 @@ class Commit:
         """Files of the journal that earlier commits left unsynced."""
         self.sync_ns = 0
         """How long its syncs took."""
+        self.before_sync: Step | None = None
+        """Called when all of it is written, and only the sync of the journal is left: if that fails, nothing is ever
+        written again. Must not raise."""
         self.error: DiskFailedError | None = None
 
     def run(self) -> None:
@@ -145,6 +149,8 @@ class Commit:
             if not self.is_whole:
                 step = "write the journal"
                 self._write_journal()
+                if self.before_sync is not None:
+                    self.before_sync()
                 if self.sync_journal:
                     step = "sync the journal"
                     self._sync_journal()

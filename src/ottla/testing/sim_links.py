@@ -69,6 +69,10 @@ class Links:
     def passes(self, source: str, target: str) -> bool:
         return not self._cuts[source, target] and source not in self._dark and target not in self._dark
 
+    def lets_in(self, source: str, target: str) -> bool:
+        """Whether what has left `source` reaches `target`, whatever has become of `source` since."""
+        return not self._cuts[source, target] and target not in self._dark
+
     def between(self, source: str, target: str) -> Link:
         unusual = self._unusual.get((source, target))
         return unusual[-1] if unusual else self._usual

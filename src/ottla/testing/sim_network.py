@@ -190,7 +190,7 @@ class Network:
         for pipe in tuple(self._pipes):
             if pipe.source.loop is loop:
                 pipe.source.vanish()
-                pipe.drop()
+                pipe.orphan()
                 self.forget(pipe)
 
     def power_back(self, host: str) -> None:

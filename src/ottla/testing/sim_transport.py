@@ -55,6 +55,8 @@ class Pipe:
         """Pieces that a cut link keeps; None is a reset."""
         self._ends = False
         self._broken = False
+        self._is_orphan = False
+        """The sender has no power any more, but what had left it still arrives."""
 
     @property
     def unsent_bytes(self) -> int:
@@ -104,10 +106,20 @@ class Pipe:
         self._last_arrival = max(self._last_arrival, arrival)
         self._world.at(self._last_arrival, self._arrive, piece)
 
+    def orphan(self) -> None:
+        """The sender's machine is dark. What has left it arrives, unless it is kept up somewhere."""
+        self._is_orphan = True
+        self._unsent.clear()
+        self._held.clear()
+
     # On the way.
 
     def _arrive(self, piece: bytes | None) -> None:
         if self._broken and piece is not None:
+            return
+        if self._is_orphan:
+            if piece and self._network.links.lets_in(self.source.loop.host, self.target.loop.host):
+                self._deliver(piece)
             return
         if self._held or not self._network.links.passes(self.source.loop.host, self.target.loop.host):
             self._held.append(piece)
