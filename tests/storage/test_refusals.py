@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.storage.producer_state import SEQUENCE_MAX
 from ottla.storage.refusals import PRODUCERS_MAX, REMEMBERED_MS, Refusals
 
 REFUSED = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -35,6 +36,17 @@ def test_the_first_of_several_is_waited_for() -> None:
     refusals.note(7, 0, 4, REFUSED)
     with pytest.raises(BrokerError):
         refusals.check(7, 0, 4, NOW_MS)
+
+
+def test_numbers_that_begin_at_0_again_are_behind_the_largest() -> None:
+    refusals = refused_at(SEQUENCE_MAX)
+    refusals.note(7, 0, 0, REFUSED)
+    with pytest.raises(BrokerError):
+        refusals.check(7, 0, 0, NOW_MS)
+    refusals.came_again(7, 0, SEQUENCE_MAX - 1)
+    assert refusals
+    refusals.came_again(7, 0, 0)
+    assert not refusals
 
 
 def test_other_producers_and_new_epochs_do_not_wait() -> None:

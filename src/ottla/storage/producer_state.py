@@ -26,8 +26,8 @@ NO_OFFSET = -1
 OF_A_STRANGER = -2
 """In place of an offset: nothing was known of the producer, which was not at its beginning."""
 SEQUENCE_MAX = 2**31 - 1
-_SEQUENCES = 2**31
-
+SEQUENCES = 2**31
+"""After so many a producer begins at 0 again."""
 
 Batch: TypeAlias = "tuple[int, int, int, int]"
 """A batch that a producer wrote: its first and last sequence number, its first and last offset. A plain tuple, since
@@ -117,7 +117,7 @@ class ProducerState:
         Returns `NO_OFFSET`, or `OF_A_STRANGER`; or the first offset of the batch that this one repeats: then nothing
         must be appended.
         """
-        last_sequence = (base_sequence + count - 1) % _SEQUENCES if base_sequence >= 0 else NO_SEQUENCE
+        last_sequence = (base_sequence + count - 1) % SEQUENCES if base_sequence >= 0 else NO_SEQUENCE
         producer = self.producers.get(producer_id)
         appended = NO_OFFSET
         if producer is None:
@@ -129,7 +129,7 @@ class ProducerState:
             check_epoch(producer, epoch)
             if check_sequence and base_sequence != 0:
                 raise _out_of_order(producer, epoch, base_sequence)
-        elif check_sequence and (producer.last_sequence + 1) % _SEQUENCES != base_sequence:
+        elif check_sequence and (producer.last_sequence + 1) % SEQUENCES != base_sequence:
             return _repeated(producer, base_sequence, last_sequence)
         if not transactional and producer.txn_first_offset >= 0:
             raise BrokerError(
@@ -162,7 +162,7 @@ class ProducerState:
         if producer is None or producer.epoch != epoch:
             return False
         last_sequence = last_sequence_of(sequence, count)
-        return sequence == (producer.last_sequence + 1) % _SEQUENCES or any(
+        return sequence == (producer.last_sequence + 1) % SEQUENCES or any(
             batch[_FIRST_SEQUENCE] == sequence and batch[_LAST_SEQUENCE] == last_sequence for batch in producer.batches
         )
 
@@ -312,7 +312,7 @@ def last_sequence_of(base_sequence: int, count: int) -> int:
     """Sequence numbers start again at 0 after the largest 32-bit integer."""
     if base_sequence < 0:
         return NO_SEQUENCE
-    return (base_sequence + count - 1) % _SEQUENCES
+    return (base_sequence + count - 1) % SEQUENCES
 
 
 def check_epoch(producer: Producer, epoch: int) -> None:
@@ -366,7 +366,7 @@ def _restore(producer: Producer, entry: SnapshotEntry) -> None:
         return
     first_sequence = NO_SEQUENCE
     if entry.last_sequence >= 0:
-        first_sequence = (entry.last_sequence - entry.offset_delta) % _SEQUENCES
+        first_sequence = (entry.last_sequence - entry.offset_delta) % SEQUENCES
     first_offset = entry.last_offset - entry.offset_delta
     producer.batches.append((first_sequence, entry.last_sequence, first_offset, entry.last_offset))
     producer.last_sequence = entry.last_sequence
