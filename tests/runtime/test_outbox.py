@@ -1,5 +1,6 @@
 """Answers that are ready together leave together, in the order of their requests."""
 
+import select
 from collections.abc import Callable
 from typing import Any
 
@@ -162,3 +163,27 @@ def test_who_opens_it_first_closes_it() -> None:
     assert not outbox.open()
     outbox.close()
     assert outbox.open()
+
+
+def has_arrived(client: Client) -> bool:
+    """Without giving the loop a turn."""
+    return bool(select.select([client.writer.get_extra_info("socket").fileno()], [], [], 0)[0])
+
+
+def test_an_answer_leaves_before_the_turn_of_the_loop_is_over() -> None:
+    """A sync in the same turn does not hold it up: followers rely on that, and so does who closes the outbox."""
+
+    async def test(server: Any, waiting: Waiting) -> None:
+        client = await server.connect()
+        await waiting.ask(client, beat(0), beat(1))
+        waiting.answers[0].complete(HeartbeatResponse())
+        assert has_arrived(client)
+        await client.answer(HeartbeatRequest, VERSION)
+
+        server.server.outbox.open()
+        waiting.answers[1].complete(HeartbeatResponse())
+        assert not has_arrived(client)
+        server.server.outbox.close()
+        assert has_arrived(client)
+
+    scenario(test)

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import struct
 from collections import deque
 from time import perf_counter
@@ -370,18 +369,6 @@ class Connection(asyncio.BufferedProtocol):
             together, self._together = self._together, b""
             if not self._transport.is_closing():
                 self._transport.write(together)
-
-    def flush_at_once(self) -> None:
-        """The same, past the transport, which would wait for the end of this turn of the loop."""
-        transport = self._transport
-        descriptor = self.socket.fileno()
-        if descriptor >= 0 and self._together and not transport.is_closing() and not transport.get_write_buffer_size():
-            try:
-                sent = os.write(descriptor, self._together)
-            except OSError:  # full, or gone: the transport finds out
-                sent = 0
-            self._together = self._together[sent:]
-        self.flush()
 
     # Holding back.
 

@@ -14,9 +14,6 @@ class Holder(Protocol):
     def flush(self) -> None:
         """Send what was held."""
 
-    def flush_at_once(self) -> None:
-        """The same, before the loop's next turn."""
-
 
 class Outbox:
     """Open while several answers may become ready. Whoever has something to send then holds it, until it is closed."""
@@ -42,10 +39,3 @@ class Outbox:
         holders, self._holders = self._holders, []
         for holder in holders:
             holder.flush()
-
-    def close_at_once(self) -> None:
-        """The same for somebody who does not give the loop its turn yet."""
-        self.is_open = False
-        holders, self._holders = self._holders, []
-        for holder in holders:
-            holder.flush_at_once()

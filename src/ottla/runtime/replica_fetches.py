@@ -135,18 +135,13 @@ class ReplicaFetches:
         Only to those in sync that have all before it and that nothing else is urgent for. If the sync fails, this node
         writes nothing any more, so that no other record of this epoch can take the place of this one.
         """
-        opened = self._outbox.open()
-        try:
-            for session, waiting in tuple(self._waiting.items()):
-                place = session.places.get((partition.topic_id, partition.index))
-                if place is not None and waiting.is_short:
-                    one = session.answer_written(place, share, waiting.max_bytes, self._clock.monotonic_ms())
-                    if one is not None:
-                        del self._waiting[session]
-                        waiting.complete(write_answer(one))
-        finally:
-            if opened:
-                self._outbox.close_at_once()
+        for session, waiting in tuple(self._waiting.items()):
+            place = session.places.get((partition.topic_id, partition.index))
+            if place is not None and waiting.is_short:
+                one = session.answer_written(place, share, waiting.max_bytes, self._clock.monotonic_ms())
+                if one is not None:
+                    del self._waiting[session]
+                    waiting.complete(write_answer(one))
 
     def _session(self, request: FetchRequest, replica_id: int, replica_epoch: int) -> tuple[ReplicaSession, bool]:
         session = self._sessions.get(replica_id)

@@ -13,10 +13,6 @@ class SimSocket:
     def getsockname(self) -> tuple[str, int]:
         return self._address
 
-    def fileno(self) -> int:
-        """As of a socket that is closed: nothing can be done past the transport."""
-        return -1
-
     def setsockopt(self, level: int, option: int, value: Any) -> None:
         self._options[level, option] = value
 
