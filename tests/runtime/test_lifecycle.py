@@ -20,7 +20,7 @@ from ottla.runtime.timers import Timers
 from ottla.services import Deferred
 
 ME = 5
-LEASE_MS = 300
+LEASE_MS = 1_000
 INTRODUCTION = Introduction(
     broker_id=ME,
     cluster_id="the-cluster",
