@@ -1,14 +1,18 @@
 """What workloads are made of: a load of one of the drivers on a new topic of a running server."""
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bench.native import Measured, rawload, rdload
+from bench.servers import Server
 from bench.setting import Setting
 from bench.topics import kept_topic, listed, new_topic
 
 Measure = Callable[[Setting], Measured]
 _CONNECTIONS, _SLICE_S = 50, 1.0
+_LOOK_S, _IDLE_SHARE, _SETTLED_S_MAX = 0.2, 0.05, 10.0
 _MANY = 512
 """From so many partitions on, a window would be over before each of them was written to."""
 
@@ -39,6 +43,21 @@ def write_to_each(topic: str, leaders: Sequence[int]) -> None:
             seconds=_SLICE_S,
         )
         written += done["requests"] or 1
+
+
+def _settle(server: Server) -> None:
+    """Until what was written is on the disk, and the server has come to rest: what it still does for its writers
+    would be counted as what its readers cost.
+    """
+    os.sync()
+    deadline = time.monotonic() + _SETTLED_S_MAX
+    before = server.cpu_s()
+    while time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+        now = server.cpu_s()
+        if now - before < _IDLE_SHARE * _LOOK_S:
+            return
+        before = now
 
 
 def raw(name: str, *, partitions: int = 6, **options: object) -> Measure:
@@ -93,6 +112,7 @@ def consume(
         common |= {"record_bytes": record_bytes, "partitions": partitions}
         with new_topic(at.server, name, partitions) as (topic, _):
             rdload(mode="fill", topic=topic, compression=compression, **common, **options)
+            _settle(at.server)
             return rdload(mode="consume", topic=topic, **common)
 
     return measure
