@@ -73,6 +73,14 @@ class Place:
         follower = self.follower
         return follower is not None and follower.replica_id not in follower.partition.isr
 
+    def follower_in_sync(self) -> Follower | None:
+        """None if it is behind, or the partition is not led here as the follower thinks."""
+        follower = self.follower
+        if follower is None or self.is_behind:
+            return None
+        partition = follower.partition
+        return None if partition.has_ended or self.current_epoch != partition.leader_epoch else follower
+
     def has_data(self) -> None:
         if not self.is_sent:
             session = self.session
@@ -265,12 +273,12 @@ class ReplicaSession:
         if len(self.news) != 1:
             return None
         (place,) = self.news
-        follower = place.follower
-        if follower is None or place.is_behind:
+        follower = place.follower_in_sync()
+        if follower is None:
             return None
         partition = follower.partition
         log, offset = partition.log, place.fetch_offset
-        if partition.has_ended or place.current_epoch != partition.leader_epoch or offset < log.start_offset:
+        if offset < log.start_offset:
             return None
         was_urgent, self.news, self.is_urgent = self.is_urgent, {}, False
         try:
@@ -285,18 +293,17 @@ class ReplicaSession:
 
     def answer_written(self, place: Place, share: PendingWrite, max_bytes: int, now_ms: int) -> OneAnswer | None:
         """A share that begins where a place in sync ends, if there is no other news that is urgent; else None."""
-        follower, offset = place.follower, place.fetch_offset
-        if follower is None or place.is_sent or place.is_behind or self.is_urgent:
-            return None
-        partition = follower.partition
-        log = partition.log
+        follower, offset = place.follower_in_sync(), place.fetch_offset
         if (
-            partition.has_ended
-            or place.current_epoch != partition.leader_epoch
+            follower is None
+            or place.is_sent
+            or self.is_urgent
             or offset != share.base_offset
             or share.size_bytes > min(place.max_bytes, max_bytes)
         ):
             return None
+        partition = follower.partition
+        log = partition.log
         try:
             if divergence(log, place.last_epoch, offset) is not None:
                 return None

@@ -369,25 +369,16 @@ class Committer:
             partition.on_durable(size_bytes)
         self.on_durable()
         if len(answers) > 1:
-            self._answer_together(answers)
+            self._outbox.around(_answer, answers)
         elif answers:
             answers[0][0].complete(answers[0][1])
         if self._group.held.is_too_much and self._pace.is_quick:
-            self._loop.call_soon(self._group.write_held)  # the answers leave at the end of this turn
+            self._loop.call_soon(self._group.write_held)  # not before the answers have left
         self._tell_idle()
         self.on_commit()
         if self._lookout is not None and self._lookout.is_worth_it(len(answers)) and not self._is_looking:
             self._is_looking = True
             self._loop.call_soon(self._look_out, self._lookout)
-
-    def _answer_together(self, answers: list[Any]) -> None:
-        opened = self._outbox.open()
-        try:
-            for deferred, answer, _ in answers:
-                deferred.complete(answer)
-        finally:
-            if opened:
-                self._outbox.close()
 
     def _look_out(self, lookout: Lookout) -> None:
         self._is_looking = lookout.goes_on(self._scheduled)
@@ -439,6 +430,11 @@ class Committer:
         if self._idle is not None and not self._scheduled and not self._running:
             idle, self._idle = self._idle, None
             idle.set_result(None)
+
+
+def _answer(answers: list[Any]) -> None:
+    for deferred, answer, _ in answers:
+        deferred.complete(answer)
 
 
 def _nothing() -> None:

@@ -7,7 +7,8 @@ in the client.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 
 class Holder(Protocol):
@@ -30,6 +31,15 @@ class Outbox:
             return False
         self.is_open = True
         return True
+
+    def around(self, do: Callable[..., None], *arguments: Any) -> None:
+        """Do what may make several answers ready."""
+        opened = self.open()
+        try:
+            do(*arguments)
+        finally:
+            if opened:
+                self.close()
 
     def add(self, holder: Holder) -> None:
         self._holders.append(holder)

@@ -66,12 +66,8 @@ class ReplicaFetches:
         """Raises FETCH_SESSION_ID_NOT_FOUND or INVALID_FETCH_SESSION_EPOCH: the follower then starts a new session."""
         session, is_new = self._session(request, replica_id, replica_epoch)
         self._end_wait(session)
-        opened = self._outbox.open()  # it may be what many producers wait for
-        try:
-            session.hear(request, self._find, self._on_caught_up, self._clock.monotonic_ms())
-        finally:
-            if opened:
-                self._outbox.close()
+        # It may be what many producers wait for.
+        self._outbox.around(session.hear, request, self._find, self._on_caught_up, self._clock.monotonic_ms())
         return self._wait(session, request.max_bytes, 0 if is_new else request.max_wait_ms, is_short=False)
 
     def fetch_one(self, asked: tuple[Any, ...]) -> Deferred[Any] | None:
@@ -89,12 +85,7 @@ class ReplicaFetches:
         session.epoch = 1 if session_epoch == EPOCH_MAX else session_epoch + 1
         self._end_wait(session)
         place.is_at(offset, leader_epoch, last_epoch, place_bytes)
-        opened = self._outbox.open()
-        try:
-            session.hear_one(place, self._find, self._on_caught_up, self._clock.monotonic_ms())
-        finally:
-            if opened:
-                self._outbox.close()
+        self._outbox.around(session.hear_one, place, self._find, self._on_caught_up, self._clock.monotonic_ms())
         return self._wait(session, max_bytes, wait_ms, is_short=True)
 
     def _end_wait(self, session: ReplicaSession) -> None:
@@ -216,20 +207,20 @@ class ReplicaFetches:
 class Waiting:
     """A follower's fetch that waits for news, or for its time to be up."""
 
-    __slots__ = ("_fetches", "deadline", "deferred", "is_short", "max_bytes", "session")
+    __slots__ = ("_fetches", "_session", "deadline", "deferred", "is_short", "max_bytes")
 
     def __init__(self, fetches: ReplicaFetches, session: ReplicaSession, max_bytes: int, is_short: bool) -> None:
         self.deferred: Deferred[Any] = Deferred()
         self.deferred.on_abandon = self._abandoned
         self.deadline: Deadline | None = None
         self._fetches = fetches
-        self.session = session
+        self._session = session
         self.max_bytes = max_bytes
         self.is_short = is_short
 
     def finish(self) -> None:
         if not self.deferred.done:
-            self.complete(self._fetches.answer(self.session, self.max_bytes, is_short=self.is_short))
+            self.complete(self._fetches.answer(self._session, self.max_bytes, is_short=self.is_short))
 
     def complete(self, answer: FetchResponse | bytes) -> None:
         self._cancel()
@@ -237,7 +228,7 @@ class Waiting:
 
     def _abandoned(self) -> None:
         self._cancel()
-        self._fetches.left(self.session, self)
+        self._fetches.left(self._session, self)
 
     def _cancel(self) -> None:
         if self.deadline is not None:

@@ -13,7 +13,7 @@ Everything is called in the event loop, save what `pending` says may run in a th
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.errors import BrokerError, DiskFailedError, ErrorCode, invariant
 from ottla.storage import names, search
@@ -29,6 +29,8 @@ from ottla.storage.scan import end_of_batches
 from ottla.storage.segment import UNKNOWN, Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.config import LogConfig
     from ottla.ports import Bytes, Disk
     from ottla.storage.pending import Syncable
@@ -40,6 +42,8 @@ __all__ = ["Log", "Origin"]
 
 _SNAPSHOT_EVERY_BYTES = 16 << 20
 """A sync leaves a producer snapshot if this much was appended since the last: what a lookup of producers may scan."""
+B = TypeVar("B", bound="Bytes")
+
 _WALKED_BYTES_MAX = 16 << 10
 """What was read is gone over batch by batch to find where it ends if it is not more than this; else the index tells."""
 _OFFSET = struct.Struct(">q")
@@ -87,37 +91,26 @@ class Log(LogAppends):
         At most `max_bytes`, so the last batch may be cut off; but the first is whole (if `min_one_batch`) or there is
         none. Nothing where the offset is in the log but not below `upto_offset`; OFFSET_OUT_OF_RANGE outside of it.
         """
-        found = self._find(offset, upto_offset)
-        if found is None:
-            return b""
-        segment, start, end = found
-        try:
-            return segment.read(start, end, max_bytes, min_one_batch)
-        except OSError as error:
-            raise self._unreadable(error) from error
+        return self._take(Segment.read, offset, max_bytes, upto_offset, min_one_batch)
 
     def view(self, offset: int, max_bytes: int, *, upto_offset: int, min_one_batch: bool) -> Bytes:
         """As `read`, for somebody who sends it, and may look at nothing but the header of the first batch."""
-        found = self._find(offset, upto_offset)
-        if found is None:
-            return b""
-        segment, start, end = found
-        try:
-            return segment.view(start, end, max_bytes, min_one_batch)
-        except OSError as error:
-            raise self._unreadable(error) from error
+        return self._take(Segment.view, offset, max_bytes, upto_offset, min_one_batch)
 
-    def _find(self, offset: int, upto_offset: int) -> tuple[Segment, int, int] | None:
-        """Where the batch that holds `offset` is, and where a reader must stop who may see what is below `upto_offset`.
-
-        None where the offset is in the log but not below `upto_offset`.
-        """
+    def _take(
+        self,
+        take: Callable[[Segment, int, int, int, bool], B],
+        offset: int,
+        max_bytes: int,
+        upto_offset: int,
+        min_one_batch: bool,
+    ) -> B | bytes:
         written_offset = self.written_offset
         if upto_offset > written_offset:
             upto_offset = written_offset
         if not self.start_offset <= offset < upto_offset:
             if self.start_offset <= offset <= self.end_offset:
-                return None
+                return b""
             raise BrokerError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.partition}: offset {offset} is not between {self.start_offset} and {self.end_offset}",
@@ -131,13 +124,10 @@ class Log(LogAppends):
                 if start is None:
                     start = segment.locate(offset, end)
                 if start is not None:
-                    return segment, start, end
+                    return take(segment, start, end, max_bytes, min_one_batch)
         except OSError as error:
-            raise self._unreadable(error) from error
-        return None
-
-    def _unreadable(self, error: OSError) -> BrokerError:
-        return BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error}")
+            raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error}") from error
+        return b""
 
     def _end_below(self, segment: Segment, upto_offset: int) -> int:
         """Where in a segment a reader must stop who may see what is below `upto_offset`."""
