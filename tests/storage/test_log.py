@@ -91,6 +91,21 @@ def test_a_tail_reader_needs_one_read_of_the_file(disk: CrashingDisk) -> None:
     assert disk.counters.reads == reads + 40
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_what_producers_wrote_is_not_scanned_for_the_first_reader(disk: CrashingDisk, is_new: bool) -> None:
+    if not is_new:
+        log = open_log(disk)
+        fill(log, 3)
+        log.close()
+    log = open_log(disk)
+    fill(log, 500)  # by a producer without an id, so that no append asked what is known of producers
+    reads = disk.counters.reads
+
+    assert log.last_stable_offset == log.durable_offset
+
+    assert disk.counters.reads == reads
+
+
 def test_a_read_where_nothing_is_yet_is_empty(disk: CrashingDisk) -> None:
     log = open_log(disk)
     fill(log, 3)

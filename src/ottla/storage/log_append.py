@@ -296,6 +296,7 @@ class LogAppends(LogState):
         try:
             if segment.roll_position < 0:
                 segment.prepare_appends(self._config, self._jitter_ms(segment))
+                self._producers = self.producers  # while there is little to scan, or nothing: it grows from here on
             if segment.is_due(
                 size_bytes=size, timestamp_ms=timestamp_ms, last_offset=last_offset, now_ms=now_ms, config=self._config
             ):
