@@ -14,7 +14,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 BUILD = HERE / "build"
-_SHARED = (HERE / "native" / "measure.h", HERE / "native" / "rdkafka_abi.h")
+_SHARED = tuple(HERE / "native" / name for name in ("measure.h", "pool.h", "rdkafka_abi.h"))
 
 _TOLD = 300
 """How much of a command line is told when it failed: the leaders of ten thousand partitions are a long list."""

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 
 #include "measure.h"
+#include "pool.h"
 #include "rdkafka_abi.h"
 
 #define CONSUME_AT_ONCE 1000
@@ -43,7 +44,8 @@ static rd_kafka_t *new_producer(void) {
     set(conf, "compression.type", compression);
     set(conf, "linger.ms", linger_ms);
     set(conf, "max.in.flight.requests.per.connection", in_flight);
-    set(conf, "queue.buffering.max.messages", "500000");
+    /* Five batches of 10,000: what can be in flight. A longer queue only makes the client's memory cold. */
+    set(conf, "queue.buffering.max.messages", "50000");
     set(conf, "queue.buffering.max.kbytes", "262144");
     if (*batch_bytes) set(conf, "batch.size", batch_bytes);
     rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
