@@ -24,7 +24,7 @@ def config(tmp_path_factory: pytest.TempPathFactory, manifests: list[dict[str, o
 
 
 @pytest.fixture(scope="session")
-def pods(tmp_path_factory: pytest.TempPathFactory, config: Path) -> Iterator[Pods]:
+def running_pods(tmp_path_factory: pytest.TempPathFactory, config: Path) -> Iterator[Pods]:
     require_mounts_of_its_own()
     running = Pods(tmp_path_factory.mktemp("pods"), config)
     try:
@@ -33,3 +33,9 @@ def pods(tmp_path_factory: pytest.TempPathFactory, config: Path) -> Iterator[Pod
         assert running.stop() == [0, 0, 0], [pod.log for pod in running.pods]
     finally:
         running.kill()
+
+
+@pytest.fixture
+def pods(running_pods: Pods) -> Pods:
+    running_pods.until_in_service()
+    return running_pods

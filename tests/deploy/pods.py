@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from tests.interop.node_process import process_wait
+from tests.interop.waiting import eventually
 
 REPOSITORY = Path(__file__).parents[2]
 DOCKER = REPOSITORY / "deploy" / "docker"
@@ -135,6 +136,14 @@ class Pods:
             pod.start(self._config)
         for pod in self.pods:
             pod.until_ready()
+
+    def until_in_service(self) -> None:
+        """All of them, as the cluster sees it: one that a busy machine held up for seconds is fenced until it is back."""
+        eventually(lambda: [broker["state"] for broker in self.status().get("brokers", [])] == ["in service"] * 3)
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = httpx.get(f"{self.pods[0].url}/cluster/status", timeout=30).json()
+        return found
 
     def create(self, topic: str, *, partitions: int) -> httpx.Response:
         return httpx.post(f"{self.pods[0].url}/topics/{topic}", json={"num_partitions": partitions}, timeout=30)

@@ -53,8 +53,10 @@ def filled_in(expression: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def prometheus(pods: Pods, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def prometheus(running_pods: Pods, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     require_prometheus()
+    pods = running_pods
+    pods.until_in_service()
     made = pods.create(TOPIC, partitions=6)
     assert made.status_code == 201, made.text
     command = [sys.executable, "-m", "tests.deploy.load", pods.bootstrap, *(pod.url for pod in pods.pods)]
