@@ -138,7 +138,7 @@ class Pods:
             pod.until_ready()
 
     def until_in_service(self) -> None:
-        """All of them, as the cluster sees it: one that a busy machine held up for seconds is fenced until it is back."""
+        """All of them, as the cluster sees it: one that a busy machine held up for seconds is fenced for a moment."""
         eventually(lambda: [broker["state"] for broker in self.status().get("brokers", [])] == ["in service"] * 3)
 
     def status(self) -> dict[str, Any]:
