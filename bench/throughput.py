@@ -17,7 +17,8 @@ PARTITIONS = (1, 6, 64)
 ACKS = ("1", "all")
 LINGERS_MS = (0, 5)
 COMPRESSIONS = ("none", "lz4", "zstd")
-_CONSUMED = {100: 6_000_000, 1000: 1_500_000}
+CONSUMED = {100: 10_000_000, 1000: 2_500_000}
+"""How many records of a size are read: about a second's worth."""
 
 
 def _produce(
@@ -50,7 +51,7 @@ def _consume(
     measure = consume(
         name,
         record_bytes=record_bytes,
-        records=_CONSUMED[record_bytes],
+        records=CONSUMED[record_bytes],
         partitions=partitions,
         compression=compression,
     )

@@ -68,10 +68,12 @@ WORKLOADS = (
     Workload(
         name="consume_100b",
         title="consume 100 B",
-        measure=consume("consume_100b", record_bytes=100, records=6_000_000),
+        measure=consume("consume_100b", record_bytes=100, records=throughput.CONSUMED[100]),
     ),
     Workload(
-        name="consume_1kb", title="consume 1 KB", measure=consume("consume_1kb", record_bytes=1000, records=1_500_000)
+        name="consume_1kb",
+        title="consume 1 KB",
+        measure=consume("consume_1kb", record_bytes=1000, records=throughput.CONSUMED[1000]),
     ),
     Workload(
         name="e2e_1k",
@@ -129,7 +131,7 @@ WORKLOADS = (
     Workload(
         name="one_partition_consume",
         title="consume 1 KB from one partition",
-        measure=consume("one_partition_consume", partitions=1, record_bytes=1000, records=1_500_000),
+        measure=consume("one_partition_consume", partitions=1, record_bytes=1000, records=throughput.CONSUMED[1000]),
     ),
     Workload(
         name="transactions",
