@@ -1,7 +1,6 @@
 """What workloads are made of: a load of one of the drivers on a new topic of a running server."""
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -50,14 +49,7 @@ def _settle(server: Server) -> None:
     would be counted as what its readers cost.
     """
     os.sync()
-    deadline = time.monotonic() + _SETTLED_S_MAX
-    before = server.cpu_s()
-    while time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
-        now = server.cpu_s()
-        if now - before < _IDLE_SHARE * _LOOK_S:
-            return
-        before = now
+    server.wait_until_idle(within_s=_SETTLED_S_MAX, share=_IDLE_SHARE, look_s=_LOOK_S)
 
 
 def raw(name: str, *, partitions: int = 6, **options: object) -> Measure:

@@ -8,7 +8,6 @@ broker.
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -92,13 +91,8 @@ def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:
 
 def _let_it_finish(server: Server) -> None:
     """Deleting thousands of partitions goes on after the answer: the next workload shall not pay for it."""
-    deadline = time.monotonic() + SETTLE_S
     with suppress(OSError):  # of a server that is gone
-        busy = True
-        while busy and time.monotonic() < deadline:
-            before_s = server.cpu_s()
-            time.sleep(LOOK_S)
-            busy = server.cpu_s() - before_s > IDLE_SHARE * LOOK_S
+        server.wait_until_idle(within_s=SETTLE_S, share=IDLE_SHARE, look_s=LOOK_S)
 
 
 def _with_log(error: Exception, server: Server) -> str:

@@ -62,6 +62,17 @@ class Server(ABC):
     def cpu_s(self) -> float:
         return sum(map(cpu_s, self.pids))
 
+    def wait_until_idle(self, *, within_s: float, share: float, look_s: float) -> None:
+        """Until it takes less than this share of a core from one look to the next, or that long."""
+        deadline = time.monotonic() + within_s
+        before_s = self.cpu_s()
+        while time.monotonic() < deadline:
+            time.sleep(look_s)
+            now_s = self.cpu_s()
+            if now_s - before_s <= share * look_s:
+                return
+            before_s = now_s
+
     def rss_mb(self) -> float:
         return sum(map(rss_mb, self.pids))
 

@@ -34,7 +34,7 @@ static struct {
 } depots[CLASSES];
 static __thread struct {
     struct piece *first;
-    unsigned count;
+    unsigned count; /* of those freed here: a lot that came is not counted */
 } kept[CLASSES];
 static unsigned char class_of_span[REGION / SPAN];
 static char *region;
@@ -77,7 +77,6 @@ static void *take(size_t size) {
     if (!one) {
         one = new_lot(class);
         if (!one) return __libc_malloc(size);
-        kept[class].count = 0; /* of those freed here since: a lot that came is not counted */
     }
     kept[class].first = one->next;
     if (kept[class].count) kept[class].count--;
