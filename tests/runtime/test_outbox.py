@@ -4,6 +4,7 @@ import select
 from collections.abc import Callable
 from typing import Any
 
+from ottla.config import NetworkConfig
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.runtime.connection import JOIN_BYTES_MAX, Connection
@@ -187,3 +188,120 @@ def test_an_answer_leaves_before_the_turn_of_the_loop_is_over() -> None:
         assert has_arrived(client)
 
     scenario(test)
+
+
+# Sealed
+
+
+BYTES = b"\0\0\0\0\0\0\0"
+"""A heartbeat's answer: no throttling, no error, no tags."""
+
+
+def test_what_is_made_ready_while_it_is_sealed_leaves_when_it_is_closed_and_is_measured_then() -> None:
+    async def test(server: Any, waiting: Waiting) -> None:
+        one, other = await server.connect(), await server.connect()
+        await waiting.ask(one, beat(0), beat(1), beat(2))
+        await waiting.ask(other, beat(0))
+        route = server.server.router.routes[HeartbeatRequest.api_key << 16 | VERSION]
+        outbox: Outbox = server.server.outbox
+        outbox.seal()
+        for answer in waiting.answers:
+            answer.complete(BYTES)
+        assert not has_arrived(one)
+        assert not has_arrived(other)
+        assert route.figures.latency.count == 0
+        outbox.unseal()
+        assert not has_arrived(one)
+        outbox.close()
+
+        assert route.figures.latency.count == 4
+        assert [(await one.answer(HeartbeatRequest, VERSION))[0] for _ in range(3)] == [0, 1, 2]
+        assert (await other.answer(HeartbeatRequest, VERSION))[0] == 0
+
+    scenario(test)
+
+
+def test_however_much_there_is_nothing_leaves_while_it_is_sealed() -> None:
+    async def test(server: Any, waiting: Waiting) -> None:
+        client = await server.connect()
+        await waiting.ask(client, beat(0), beat(1))
+        (sends,) = sends_of(server)
+        outbox: Outbox = server.server.outbox
+        outbox.seal()
+        for answer in waiting.answers:
+            answer.complete(b"x" * JOIN_BYTES_MAX)
+        assert sends.sizes == []
+        outbox.unseal()
+        outbox.close()
+        assert len(sends.sizes) == 1
+
+    scenario(test)
+
+
+def test_a_large_answer_that_is_ready_behind_a_sealed_one_waits_for_it() -> None:
+    async def test(server: Any, waiting: Waiting) -> None:
+        client = await server.connect()
+        await waiting.ask(client, beat(0), ApiVersionsRequest(), beat(2))
+        names = [SupportedFeatureKey(name="x" * 1_000) for _ in range(JOIN_BYTES_MAX // 1_000 + 1)]
+        waiting.answers[1].complete(ApiVersionsResponse(supported_features=names))
+        outbox: Outbox = server.server.outbox
+        outbox.seal()
+        waiting.answers[0].complete(BYTES)
+        waiting.answers[2].complete(BYTES)
+        assert not has_arrived(client)
+        outbox.unseal()
+        outbox.close()
+
+        assert (await client.answer(HeartbeatRequest, VERSION))[0] == 0
+        assert (await client.answer(ApiVersionsRequest, VERSION))[0] == 1
+        assert (await client.answer(HeartbeatRequest, VERSION))[0] == 2
+
+    scenario(test)
+
+
+def test_what_turns_out_to_be_wrong_is_never_sent() -> None:
+    """Neither what was held nor what waits behind another answer; and those who were told nothing stay connected."""
+
+    async def test(server: Any, waiting: Waiting) -> None:
+        held, behind, bystander = await server.connect(), await server.connect(), await server.connect()
+        await waiting.ask(held, beat(0))
+        await waiting.ask(behind, beat(0), beat(1))
+        await waiting.ask(bystander, beat(0))
+        outbox: Outbox = server.server.outbox
+        outbox.seal()
+        waiting.answers[0].complete(BYTES)
+        waiting.answers[2].complete(BYTES)
+        outbox.discard()
+        waiting.answers[1].complete(HeartbeatResponse())
+        waiting.answers[3].complete(HeartbeatResponse())
+
+        assert await held.hung_up()
+        assert await behind.hung_up()
+        assert (await bystander.answer(HeartbeatRequest, VERSION))[0] == 0
+        assert not outbox.is_open
+        assert server.server.protocol_errors == 0
+
+    scenario(test)
+
+
+def test_a_connection_that_was_held_back_is_read_again_when_it_is_closed() -> None:
+    waiting = Waiting()
+
+    async def told() -> None:
+        async with rig(*waiting.apis, limits=NetworkConfig(requests_queued_max=2)) as server:
+            client = await server.connect()
+            for number in range(3):
+                client.send(beat(number), VERSION, correlation_id=number)
+            await until(lambda: len(waiting.answers) == 2)
+            outbox: Outbox = server.server.outbox
+            outbox.seal()
+            for answer in waiting.answers:
+                answer.complete(BYTES)
+            assert len(waiting.answers) == 2
+            outbox.unseal()
+            outbox.close()
+            await until(lambda: len(waiting.answers) == 3)
+            waiting.answers[2].complete(BYTES)
+            assert [(await client.answer(HeartbeatRequest, VERSION))[0] for _ in range(3)] == [0, 1, 2]
+
+    run(told)
