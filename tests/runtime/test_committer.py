@@ -354,11 +354,14 @@ def test_gathering_is_for_those_who_shared_commits_lately() -> None:
     assert not gathering.is_worth_it(1)
 
 
-@pytest.mark.parametrize(("durability", "turns"), [(Durability.OS, Lookout.TURNS_MAX), (Durability.COMMIT, 0)])
-def test_after_an_answer_the_loop_stays_awake_where_nothing_is_synced(durability: Durability, turns: int) -> None:
+@pytest.mark.parametrize("durability", [Durability.OS, Durability.COMMIT])
+@pytest.mark.parametrize(("on_failure", "turns"), [(refusal, Lookout.TURNS_MAX), (None, 0)])
+def test_after_it_has_answered_a_client_the_loop_stays_awake(
+    durability: Durability, on_failure: Any, turns: int
+) -> None:
     async def scenario(rig: Rig) -> None:
         rig.append()
-        answered = rig.committer.after_commit(None)
+        answered = rig.committer.after_commit(None, on_failure)
         await rig.committer.drain()
         assert answered.done
         before = rig.loop.count
@@ -369,34 +372,51 @@ def test_after_an_answer_the_loop_stays_awake_where_nothing_is_synced(durability
     run(scenario, durability=durability)
 
 
+def given(count: int) -> list[Any]:
+    return [(None, b"", refusal)] * count
+
+
+def test_while_a_thread_commits_the_loop_does_not_stay_awake() -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.append()
+        rig.committer.after_commit(None, refusal)
+        await rig.committer.drain()
+        before = rig.loop.count
+        for _ in range(2 * Lookout.TURNS_MAX):
+            await asyncio.sleep(0)
+        assert rig.loop.count == before
+
+    run(scenario, NEVER_INLINE_US)
+
+
 def test_a_request_ends_the_lookout() -> None:
-    lookout = Lookout()
+    lookout = Lookout(Lookout.ANSWERS_MAX)
     for _ in range(1_000):
-        assert lookout.is_worth_it(1)
+        assert lookout.is_worth_it(given(1))
         assert lookout.goes_on(has_come=False)
         assert not lookout.goes_on(has_come=True)
 
 
 def test_where_nothing_comes_it_looks_less_and_less_often() -> None:
-    lookout = Lookout()
+    lookout = Lookout(Lookout.ANSWERS_MAX)
     looks = []
     for commit in range(2_000):
-        if lookout.is_worth_it(1):
+        if lookout.is_worth_it(given(1)):
             looks.append(commit)
             assert [lookout.goes_on(has_come=False) for _ in range(Lookout.TURNS_MAX)][-2:] == [True, False]
     assert looks[:4] == [0, 2, 6, 14]
     assert looks[-1] - looks[-2] == Lookout.PAUSE_MAX + 1
-    while not lookout.is_worth_it(1):
+    while not lookout.is_worth_it(given(1)):
         pass
     assert not lookout.goes_on(has_come=True)
-    assert lookout.is_worth_it(1)
+    assert lookout.is_worth_it(given(1))
 
 
 def test_with_many_answers_or_none_there_is_no_lookout() -> None:
-    lookout = Lookout()
-    assert not lookout.is_worth_it(0)
-    assert not lookout.is_worth_it(Lookout.ANSWERS_MAX + 1)
-    assert lookout.is_worth_it(Lookout.ANSWERS_MAX)
+    lookout = Lookout(answers_max=3)
+    assert not lookout.is_worth_it(given(0))
+    assert not lookout.is_worth_it(given(4))
+    assert lookout.is_worth_it(given(3))
 
 
 def test_with_a_bound_of_0_a_thread_does_every_commit() -> None:

@@ -6,8 +6,8 @@ thread switches per commit and is up to twice as fast; where it has been slow la
 sync does not stop the node.
 
 A client that keeps a few requests in flight sends them one by one. The commit of the first would keep the loop from
-the others, and each would have a sync of its own; so a commit waits a few turns for as many as shared one lately. Where
-nothing is synced, a commit that answers a few clients is followed by some turns in which the loop does not sleep.
+the others, and each would have a sync of its own; so a commit waits a few turns for as many as shared one lately. A
+commit that answers a few clients is followed by some turns in which the loop does not sleep.
 
 Where a commit answers many, the loop does not sleep while the disk syncs: it makes the answers ready, and the outbox
 keeps them until the sync has succeeded.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeAlias
@@ -112,25 +112,30 @@ class Lookout:
 
     A lone writer sends its next record some 20 µs after it was answered. A process that has gone to sleep meanwhile
     wakes up with cold caches, and everything it then does takes several times as long: looking is the cheaper way to
-    wait. Where nothing came, it looks less and less often. Only where commits are not synced: a sync is a sleep, and
-    caches are cold after it anyway.
+    wait. Where nothing came, it looks less and less often.
     """
 
     TURNS_MAX = 48
     ANSWERS_MAX = 16
     """With more at a time there is always one who sends."""
+    SYNCED_ANSWERS_MAX = 4
+    """The same where commits are synced: a sync is a sleep too, so that there is less to gain."""
     PAUSE_MAX = 256
 
-    def __init__(self) -> None:
+    def __init__(self, answers_max: int) -> None:
+        self._answers_max = answers_max
         self._turns = 0
         self._skip = 0
         """Commits after which not to look."""
         self._pause = 0
         """How many those were the last time."""
 
-    def is_worth_it(self, answers: int) -> bool:
-        """Whether to look, after a commit that answered so many."""
-        if not 0 < answers <= self.ANSWERS_MAX:
+    def is_worth_it(self, answers: Sequence[tuple[object, object, OnFailure | None]]) -> bool:
+        """Whether to look, after a commit that gave these answers.
+
+        Those that nobody cares about if they fail are for this node itself, whose next ones do not follow at once.
+        """
+        if not 0 < len(answers) <= self._answers_max or answers[0][2] is None:
             return False
         if self._skip:
             self._skip -= 1
@@ -168,7 +173,9 @@ class Committer:
         self._executor = executor
         self._pace = SyncPace(inline_us_max)
         self._gathering = Gathering() if group_commit.syncs_commits else None
-        self._lookout = None if group_commit.syncs_commits else Lookout()
+        self._lookout = Lookout(
+            Lookout.SYNCED_ANSWERS_MAX if group_commit.syncs_commits else Lookout.ANSWERS_MAX,
+        )
         self._is_looking = False
         self.latency = Histogram()
         """Of commits: writing and syncing."""
@@ -415,14 +422,14 @@ class Committer:
             self._loop.call_soon(self._group.write_held)  # not before the answers have left
         self._tell_idle()
         self.on_commit()
-        if self._lookout is not None and self._lookout.is_worth_it(len(answers)) and not self._is_looking:
+        if self._lookout.is_worth_it(answers) and not self._is_looking and self._pace.is_quick:
             self._is_looking = True
-            self._loop.call_soon(self._look_out, self._lookout)
+            self._loop.call_soon(self._look_out)
 
-    def _look_out(self, lookout: Lookout) -> None:
-        self._is_looking = lookout.goes_on(self._scheduled)
+    def _look_out(self) -> None:
+        self._is_looking = self._lookout.goes_on(self._scheduled)
         if self._is_looking:
-            self._loop.call_soon(self._look_out, lookout)
+            self._loop.call_soon(self._look_out)
 
     def _fail(self, commit: Commit, error: DiskFailedError, touched: dict[Touched, int], answers: list[Any]) -> None:
         """Nothing of this commit may be acknowledged, nor anything that was appended on top of it meanwhile.
