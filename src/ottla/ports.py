@@ -4,7 +4,7 @@ The runtime gives them the real ones, the simulator (`ottla.testing`) gives them
 be reached from a core, which is what lets a test own time and crash a disk at any byte.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 Bytes = bytes | bytearray | memoryview
@@ -54,12 +54,6 @@ class File(Protocol):
 
     def sync(self) -> None:
         """Data and the size are on the medium when this returns (fdatasync). May be called from any thread."""
-
-    def begin_sync(self) -> Callable[[], None]:
-        """Begin what `sync` does, in the background where that is possible: the call that is returned ends it.
-
-        That must be called, by the same thread; nothing may be written to the file before.
-        """
 
     def truncate(self, size: int) -> None: ...
 

@@ -230,9 +230,6 @@ class Commits(Protocol):
     def after_commit(self, answer: T, on_failure: Callable[[T, BrokerError], T] | None = None) -> Deferred[T]:
         """`answer`, once everything changed so far is durable; `on_failure` makes the answer if that fails."""
 
-    def send_after_commit(self, answer: bytes, on_failure: Callable[[Any, BrokerError], Any]) -> Deferred[Any]:
-        """The same for an answer in bytes, which the caller's connection sends as it is."""
-
 
 class Fetches(Protocol):
     def fetch(

@@ -16,7 +16,7 @@ from ottla.metadata.image import PartitionImage
 from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock, SystemRandom
-from ottla.runtime.committer import AHEAD_MIN, Committer, Gathering, Lookout, SyncPace
+from ottla.runtime.committer import Committer, Gathering, Lookout, SyncPace
 from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred
 from ottla.storage.log import Origin
@@ -54,12 +54,11 @@ class Rig:
         self.logs.recover_metadata()
         self.logs.recover(lambda _topic_id, _index: None)
         self.threads = ThreadPoolExecutor(1)
-        self.outbox = Outbox()
         self.committer = Committer(
             loop=cast(asyncio.AbstractEventLoop, self.loop),
             group_commit=self.logs.group_commit,
             executor=self.threads,
-            outbox=self.outbox,
+            outbox=Outbox(),
             inline_us_max=inline_us_max,
         )
         log = self.logs.get(TopicPartition("t", 0), b"t" * 16, LogConfig())
@@ -165,100 +164,6 @@ def test_a_failed_commit_is_told_and_nothing_is_taken_after_a_failed_sync() -> N
     run(scenario)
 
 
-class Held:
-    """What a connection does: it holds its answers while the outbox is open."""
-
-    def __init__(self, outbox: Outbox, wanted: Deferred[Any]) -> None:
-        self._outbox = outbox
-        self._held: list[Any] = []
-        self.sent: list[Any] = []
-        self.is_cut_off = False
-        wanted.on_done(self._answered)
-
-    def _answered(self, answer: Deferred[Any]) -> None:
-        if self._outbox.is_open:
-            self._held.append(answer.value)
-            self._outbox.add(self)
-        else:
-            self.sent.append(answer.value)
-
-    def flush(self) -> None:
-        self.sent += self._held
-
-    def catch_up(self) -> None:
-        """Nothing was left undone."""
-
-    def discard(self) -> None:
-        self.is_cut_off = True
-
-
-def refusal(answer: bytes, error: BrokerError) -> bytes:
-    return answer + error.code.name.encode()
-
-
-def ahead(rig: Rig, count: int) -> list[Held]:
-    """So many clients who wait for a commit."""
-    rig.append()
-    return [Held(rig.outbox, rig.committer.send_after_commit(b"%d" % number, refusal)) for number in range(count)]
-
-
-@pytest.mark.parametrize(("count", "is_ahead"), [(AHEAD_MIN - 1, False), (AHEAD_MIN, True)])
-def test_many_answers_are_made_ready_while_the_commit_is_synced_and_sent_after_it(count: int, is_ahead: bool) -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.append()
-        await rig.committer.drain()
-        seen: list[tuple[bool, int, int]] = []
-
-        def look(operation: Operation, path: str) -> None:
-            if operation is Operation.SYNC:
-                ready = sum(len(client._held) for client in clients)
-                seen.append((rig.outbox.is_sealed, ready, sum(len(client.sent) for client in clients)))
-
-        clients = ahead(rig, count)
-        rig.disk.before_operation = look
-        await rig.committer.drain()
-        assert seen == [(is_ahead, count if is_ahead else 0, 0)]
-        assert [client.sent for client in clients] == [[b"%d" % number] for number in range(count)]
-        assert rig.partition.high_watermark == 2
-        assert not rig.outbox.is_open
-
-    run(scenario)
-
-
-def test_what_was_made_ready_is_dropped_when_the_sync_fails_and_others_are_told() -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.append()
-        await rig.committer.drain()
-        clients = ahead(rig, AHEAD_MIN)
-        other = rig.committer.after_commit("other", lambda answer, error: f"{answer}: {error.code.name}")
-        rig.disk.faults.append(Fault(operation=Operation.SYNC, path_contains="journal", times=1))
-        await rig.committer.drain()
-        assert [client.sent for client in clients] == [[]] * AHEAD_MIN
-        assert all(client.is_cut_off for client in clients)
-        assert other.value == "other: KAFKA_STORAGE_ERROR"
-        assert rig.partition.high_watermark == 1
-        assert not rig.outbox.is_open
-        assert rig.committer.failed is not None
-
-    run(scenario)
-
-
-def test_who_waits_for_a_commit_that_can_not_be_written_is_told_so() -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.append()
-        await rig.committer.drain()
-        clients = ahead(rig, AHEAD_MIN)
-        fault = Fault(operation=Operation.WRITE, path_contains="journal", times=1, errno=errno.ENOSPC)
-        rig.disk.faults.append(fault)
-        await rig.committer.drain()
-        assert [client.sent for client in clients] == [
-            [b"%dKAFKA_STORAGE_ERROR" % number] for number in range(AHEAD_MIN)
-        ]
-        assert not any(client.is_cut_off for client in clients)
-
-    run(scenario)
-
-
 def test_a_commit_that_fails_by_a_bug_is_the_last_one_and_holds_nobody() -> None:
     async def scenario(rig: Rig) -> None:
         def surprise(operation: Operation, path: str) -> None:
@@ -352,6 +257,11 @@ def test_gathering_is_for_those_who_shared_commits_lately() -> None:
     while commits < 4:
         commits += not gathering.is_worth_it(1)
     assert not gathering.is_worth_it(1)
+
+
+def refusal(answer: Any, error: BrokerError) -> Any:
+    """What a client is told instead of `answer`."""
+    return error
 
 
 @pytest.mark.parametrize("durability", [Durability.OS, Durability.COMMIT])

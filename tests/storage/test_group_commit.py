@@ -1,5 +1,4 @@
 import errno
-from time import sleep
 
 import pytest
 
@@ -58,49 +57,6 @@ def test_one_commit_of_many_logs_is_one_write_each_and_one_sync() -> None:
     assert disk.counters.synced_paths == [JOURNAL]
     assert disk.counters.writes == 3
     assert kinds(disk)[-2:] == [Kind.APPEND, Kind.APPEND]
-
-
-def test_what_is_done_meanwhile_is_done_between_the_write_and_the_end_of_the_sync() -> None:
-    disk = CrashingDisk()
-    manager = start(disk)
-    commit(manager, A)
-    append(manager, A)
-    done: list[tuple[int, int]] = []
-    after_start(disk)
-    commit_ = manager.group_commit.begin()
-    assert commit_ is not None
-    assert commit_.ends_in_one_sync
-    commit_.meanwhile = lambda: done.append((disk.counters.writes, disk.counters.syncs))
-    commit_.run()
-    assert done == [(2, 0)]
-    assert disk.counters.synced_paths == [JOURNAL]
-
-
-def test_a_sync_is_waited_for_even_if_what_is_done_meanwhile_fails() -> None:
-    disk = CrashingDisk()
-    manager = start(disk)
-    append(manager, A)
-    commit_ = manager.group_commit.begin()
-    assert commit_ is not None
-
-    def fail() -> None:
-        raise ZeroDivisionError
-
-    commit_.meanwhile = fail
-    after_start(disk)
-    with pytest.raises(ZeroDivisionError):
-        commit_.run()
-    assert disk.counters.synced_paths == [JOURNAL]
-
-
-def test_what_is_done_meanwhile_does_not_count_as_waiting_for_the_disk() -> None:
-    manager = start(CrashingDisk())
-    append(manager, A)
-    commit_ = manager.group_commit.begin()
-    assert commit_ is not None
-    commit_.meanwhile = lambda: sleep(0.5)
-    commit_.run()
-    assert commit_.sync_ns < 400_000_000
 
 
 def test_what_arrives_while_a_commit_runs_waits_for_the_next() -> None:

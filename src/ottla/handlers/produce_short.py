@@ -112,7 +112,7 @@ class ShortProduce:
         answer = known.before + _pack_numbers(index, 0, offset, appended_ms, log.start_offset) + known.after
         if acks_all and not partition.is_alone:
             return services.acks.when_one_committed(answer, partition, log.end_offset, known.refused, known.timeout_ms)
-        return committer.send_after_commit(answer, known.refused)
+        return committer.after_commit(answer, known.refused)
 
     def learn(self, request: ProduceRequest, frame: memoryview, at: int, ctx: RequestContext) -> None:
         """`request` came the long way: the next one that begins as it does need not."""

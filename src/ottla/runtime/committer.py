@@ -8,9 +8,6 @@ sync does not stop the node.
 A client that keeps a few requests in flight sends them one by one. The commit of the first would keep the loop from
 the others, and each would have a sync of its own; so a commit waits a few turns for as many as shared one lately. A
 commit that answers a few clients is followed by some turns in which the loop does not sleep.
-
-Where a commit answers many, the loop does not sleep while the disk syncs: it makes the answers ready, and the outbox
-keeps them until the sync has succeeded.
 """
 
 from __future__ import annotations
@@ -40,10 +37,6 @@ log = logging.getLogger(__name__)
 
 FAILURE_LINES_S = 5.0
 """Between two lines of the log about commits that fail."""
-
-AHEAD_MIN = 32
-"""Answers that are worth being made ready while a sync is under way: to begin and end it by itself takes as long as
-these do."""
 
 Touched: TypeAlias = Partition | Replica
 OnFailure = Callable[[Any, BrokerError], Any]
@@ -133,7 +126,7 @@ class Lookout:
     def is_worth_it(self, answers: Sequence[tuple[object, object, OnFailure | None]]) -> bool:
         """Whether to look, after a commit that gave these answers.
 
-        Those that nobody cares about if they fail are for this node itself, whose next ones do not follow at once.
+        Those with nothing to say if they fail are for this node itself, whose next ones do not follow at once.
         """
         if not 0 < len(answers) <= self._answers_max or answers[0][2] is None:
             return False
@@ -173,9 +166,7 @@ class Committer:
         self._executor = executor
         self._pace = SyncPace(inline_us_max)
         self._gathering = Gathering() if group_commit.syncs_commits else None
-        self._lookout = Lookout(
-            Lookout.SYNCED_ANSWERS_MAX if group_commit.syncs_commits else Lookout.ANSWERS_MAX,
-        )
+        self._lookout = Lookout(Lookout.SYNCED_ANSWERS_MAX if group_commit.syncs_commits else Lookout.ANSWERS_MAX)
         self._is_looking = False
         self.latency = Histogram()
         """Of commits: writing and syncing."""
@@ -183,8 +174,6 @@ class Committer:
         """Commits that the disk refused, or that failed."""
         self._touched: dict[Touched, int] = {}
         self._answers: list[tuple[Deferred[Any], Any, OnFailure | None]] = []
-        self._sends: list[tuple[Deferred[Any], bytes, OnFailure]] = []
-        """Those of them that connections wait for, in bytes."""
         self._appends = 0
         """Batches of clients since the last commit."""
         self._scheduled = False
@@ -272,18 +261,6 @@ class Committer:
                 self._scheduled = True
         return deferred
 
-    def send_after_commit(self, answer: bytes, on_failure: OnFailure) -> Deferred[Any]:
-        """The same, for a connection, which holds what the outbox wants to be held.
-
-        If the disk fails it may be that nothing is answered, and the connection ends.
-        """
-        if not self._scheduled and not self._running:
-            return self.after_commit(answer, on_failure)
-        deferred: Deferred[Any] = Deferred()
-        self._sends.append((deferred, answer, on_failure))
-        self._scheduled = True
-        return deferred
-
     async def drain(self) -> None:
         """Return when nothing is left to commit."""
         while self._scheduled or self._running:
@@ -302,39 +279,28 @@ class Committer:
         self._appends = 0
         touched, self._touched = self._touched, {}
         answers, self._answers = self._answers, []
-        sends, self._sends = self._sends, []
         try:
             is_quick = self._pace.is_quick
             commit = self._group.begin(hold=True, writes_later=is_quick)
         except Exception as bug:
             self._break(self._bug(bug))
-            self._refuse(sends + answers, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(bug)))
+            self._refuse(answers, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(bug)))
             return
         if commit is None:
-            self._finish(None, touched, sends + answers)
+            self._finish(None, touched, answers)
         elif is_quick:
-            if len(sends) >= AHEAD_MIN and commit.ends_in_one_sync and not self._outbox.is_open:
-                commit.meanwhile = partial(self._make_ready, sends)
-            elif len(touched) == 1:
+            if len(touched) == 1:
                 self._show_before_sync(commit, next(iter(touched)))
             started_ns = time.perf_counter_ns()
             error = self._run(commit)
             if error is not None:
-                if self._outbox.is_sealed:
-                    self._outbox.discard()
-                self._fail(commit, error, touched, sends + answers)
+                self._fail(commit, error, touched, answers)
             else:
                 self._record(commit, time.perf_counter_ns() - started_ns)
-                self._finish(commit, touched, sends + answers)
+                self._finish(commit, touched, answers)
         else:
             self._running = True
-            self._executor.submit(self._run_in_thread, commit, touched, sends + answers)
-
-    def _make_ready(self, sends: list[Any]) -> None:
-        """The answers of a commit that is being synced: what is left of it then is to send them."""
-        self._outbox.seal()
-        _answer(sends)
-        sends.clear()
+            self._executor.submit(self._run_in_thread, commit, touched, answers)
 
     def _show_before_sync(self, commit: Commit, partition: Touched) -> None:
         """Followers get a small share of one partition as soon as it is written. It counts when it is synced here."""
@@ -401,19 +367,12 @@ class Committer:
         self.latency.record(took_ns / 1000)
 
     def _finish(self, commit: Commit | None, touched: dict[Touched, int], answers: list[Any]) -> None:
-        sends_ahead = self._outbox.is_sealed
-        if sends_ahead:
-            self._outbox.unseal()
-        try:
-            if commit is not None:
-                self._group.finish(commit)
-            for partition, size_bytes in touched.items():
-                partition.written_bytes += size_bytes
-                partition.on_durable(size_bytes)
-            self.on_durable()
-        finally:
-            if sends_ahead:
-                self._outbox.close()
+        if commit is not None:
+            self._group.finish(commit)
+        for partition, size_bytes in touched.items():
+            partition.written_bytes += size_bytes
+            partition.on_durable(size_bytes)
+        self.on_durable()
         if len(answers) > 1:
             self._outbox.around(_answer, answers)
         elif answers:
@@ -444,8 +403,8 @@ class Committer:
             self._break(self._group.failure)
         for partition in [since for since in self._touched if since.log in gone]:
             touched[partition] = self._touched.pop(partition)
-        answers += self._sends + self._answers
-        self._sends, self._answers = [], []
+        answers += self._answers
+        self._answers = []
         refused = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         for partition in touched:
             partition.on_failed(refused)

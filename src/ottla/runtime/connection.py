@@ -301,12 +301,9 @@ class Connection(asyncio.BufferedProtocol):
     # Answering.
 
     def _on_answered(self, deferred: Deferred[Any]) -> None:
-        """Send the answers at the head of the line that are ready; while the outbox is sealed, only those in bytes."""
+        """Send the answers at the head of the line that are ready."""
         line = self.line
-        is_sealed = self._outbox.is_sealed
         if not line or line[0] is not deferred:
-            if is_sealed:
-                self._outbox.add(self)  # or it would leave even if it is wrong
             return
         ready = deferred
         while True:
@@ -318,16 +315,13 @@ class Connection(asyncio.BufferedProtocol):
                 self.close(str(error))
                 return
             self._answer(route, correlation_id, answer)
-            if is_sealed:
-                self._outbox.leaving.append((route.figures.latency, started))
-            else:
-                route.figures.latency.record((perf_counter() - started) * 1e6)
+            route.figures.latency.record((perf_counter() - started) * 1e6)
             if not line:
                 break
             ready = line[0]
-            if not ready.done or (is_sealed and type(ready.value) is not bytes):
+            if not ready.done:
                 break
-        if self.held & ANSWERS_WAIT and len(line) <= self._queued_max // 2 and not is_sealed:
+        if self.held & ANSWERS_WAIT and len(line) <= self._queued_max // 2:
             self.release(ANSWERS_WAIT)
 
     def _answer(self, route: Route, correlation_id: int, answer: Any) -> None:
@@ -366,7 +360,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.add(self)
         else:
             self._together += answer
-            if len(self._together) > JOIN_BYTES_MAX and not self._outbox.is_sealed:
+            if len(self._together) > JOIN_BYTES_MAX:
                 self.flush()
 
     def flush(self) -> None:
@@ -375,19 +369,6 @@ class Connection(asyncio.BufferedProtocol):
             together, self._together = self._together, b""
             if not self._transport.is_closing():
                 self._transport.write(together)
-
-    def catch_up(self) -> None:
-        """Do what could not be done while the outbox was sealed."""
-        line = self.line
-        if line and line[0].done:
-            self._on_answered(line[0])
-        elif self.held & ANSWERS_WAIT and len(line) <= self._queued_max // 2:
-            self.release(ANSWERS_WAIT)
-
-    def discard(self) -> None:
-        """What was held is not true, nor what is ready behind it. Only the client's next try can tell what is."""
-        self._together = b""
-        self._abort("what it was to be told did not become true")
 
     # Holding back.
 
@@ -417,14 +398,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self, why: str) -> None:
         """Hang up on a client that broke the protocol, and say so in the log."""
-        if self._abort(why):
-            self._server.protocol_errors += 1
-
-    def _abort(self, why: str) -> bool:
-        """False if it was closed already."""
         if self.held & CLOSING:
-            return False
+            return
         log.warning("closing the connection from %s: %s", self.context.client_host, why)
         self.held |= CLOSING
+        self._server.protocol_errors += 1
         self._transport.abort()
-        return True

@@ -21,15 +21,11 @@ import resource
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from ottla.ports import Bytes
 from ottla.runtime.windows import MAPPED_BYTES, WINDOW_BYTES, Windows
-
-if TYPE_CHECKING:
-    from ottla.runtime.kernel_sync import KernelSync
 
 IOV_MAX = os.sysconf("SC_IOV_MAX")
 _CLOSED = -1
@@ -100,26 +96,6 @@ class OsFile:
                 descriptor = self._disk.reopen(self)
             self._recently_used = True
             os.fdatasync(descriptor)
-        finally:
-            self._pins.pop()
-
-    def begin_sync(self) -> Callable[[], None]:
-        self._pins.append(None)
-        try:
-            descriptor = self._descriptor
-            if descriptor < 0:
-                descriptor = self._disk.reopen(self)
-            self._recently_used = True
-            if self._disk.kernel_sync().begin(descriptor):
-                self._pins.append(None)  # until its end
-                return self._end_sync
-        finally:
-            self._pins.pop()
-        return self.sync
-
-    def _end_sync(self) -> None:
-        try:
-            self._disk.kernel_sync().end()
         finally:
             self._pins.pop()
 
@@ -195,7 +171,6 @@ class OsDisk:
         """Every file with a descriptor, in the order in which the clock's hand passes them."""
         self._retired: list[tuple[OsFile, int]] = []
         """Descriptors of closed files that somebody was still using."""
-        self._kernel_sync: KernelSync | None = None
 
     @property
     def open_files(self) -> int:
@@ -266,18 +241,8 @@ class OsDisk:
         """Give all descriptors back. Files may still be used: they open themselves again."""
         for file in list(self._open):
             self.retire(file)
-        if self._kernel_sync is not None:
-            self._kernel_sync.close()
-            self._kernel_sync = None
 
     # What an OsFile asks of its disk.
-
-    def kernel_sync(self) -> "KernelSync":
-        if self._kernel_sync is None:
-            from ottla.runtime.kernel_sync import KernelSync  # not cheap to load, and needed by busy nodes only
-
-            self._kernel_sync = KernelSync()
-        return self._kernel_sync
 
     def reopen(self, file: OsFile) -> int:
         """The descriptor of a file that had none when it looked. The caller has pinned it, so it stays."""

@@ -90,7 +90,6 @@ class Commit:
         "error",
         "files",
         "is_whole",
-        "meanwhile",
         "number",
         "replacements",
         "shares",
@@ -123,9 +122,6 @@ class Commit:
         self.before_sync: Step | None = None
         """Called when all of it is written, and only the sync of the journal is left: if that fails, nothing is ever
         written again. Must not raise."""
-        self.meanwhile: Step | None = None
-        """Called while the journal is being synced, where that is all that is left (`ends_in_one_sync`): it may work
-        ahead for the case that the sync succeeds. Must not raise."""
         self.error: DiskFailedError | None = None
 
     def run(self) -> None:
@@ -157,19 +153,12 @@ class Commit:
                     self.before_sync()
                 if self.sync_journal:
                     step = "sync the journal"
-                    if self.meanwhile is None:
-                        self._sync_journal()
-                    else:
-                        self._sync_meanwhile(self.meanwhile)
+                    self._sync_journal()
         except OSError as error:
             self.error = DiskFailedError(f"Could not {step}: {error}")
             if step.startswith("sync") or error.errno not in REFUSALS:
                 self._group.poison(self.error)
             raise self.error from error
-
-    @property
-    def ends_in_one_sync(self) -> bool:
-        return self.sync_journal and len(self.blocks) == 1 and not self.files and not self.is_whole
 
     def _write_journal(self) -> None:
         for block in self.blocks:
@@ -196,18 +185,6 @@ class Commit:
                 if after is None or after.into is not block.into:
                     block.into.sync()
         self._note_sync(started_ns)
-
-    def _sync_meanwhile(self, do: Step) -> None:
-        """What is done meanwhile does not count as waiting: the sync may be through long before."""
-        started_ns = perf_counter_ns()
-        end_sync = self.blocks[0].into.begin_sync()
-        begun_ns = perf_counter_ns()
-        try:
-            do()
-        finally:
-            done_ns = perf_counter_ns()
-            end_sync()
-        self._note_sync(started_ns + done_ns - begun_ns)
 
     def _note_sync(self, started_ns: int) -> None:
         took_ns = perf_counter_ns() - started_ns

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.storage.journal_format import (
@@ -68,10 +68,6 @@ class JournalFile:
         if self.new_name:
             self._disk.sync_directory(DIRECTORY)
             self.new_name = False
-
-    def begin_sync(self) -> Callable[[], None]:
-        """The call that is returned ends it, as `File.begin_sync` says."""
-        return self.sync if self.new_name else self.file.begin_sync()
 
 
 class Block:

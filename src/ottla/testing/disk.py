@@ -100,9 +100,6 @@ class CrashingFile:
     def sync(self) -> None:
         self._disk.sync_file(self.path, self._node)
 
-    def begin_sync(self) -> Callable[[], None]:
-        return self.sync
-
     def truncate(self, size: int) -> None:
         self._disk.step(Operation.TRUNCATE, self.path)
         self._node.do(Resize(size))
