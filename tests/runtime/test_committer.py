@@ -282,10 +282,6 @@ def test_after_it_has_answered_a_client_the_loop_stays_awake(
     run(scenario, durability=durability)
 
 
-def given(count: int) -> list[Any]:
-    return [(None, b"", refusal)] * count
-
-
 def test_while_a_thread_commits_the_loop_does_not_stay_awake() -> None:
     async def scenario(rig: Rig) -> None:
         rig.append()
@@ -302,7 +298,7 @@ def test_while_a_thread_commits_the_loop_does_not_stay_awake() -> None:
 def test_a_request_ends_the_lookout() -> None:
     lookout = Lookout(Lookout.ANSWERS_MAX)
     for _ in range(1_000):
-        assert lookout.is_worth_it(given(1))
+        assert lookout.is_worth_it(1)
         assert lookout.goes_on(has_come=False)
         assert not lookout.goes_on(has_come=True)
 
@@ -311,22 +307,22 @@ def test_where_nothing_comes_it_looks_less_and_less_often() -> None:
     lookout = Lookout(Lookout.ANSWERS_MAX)
     looks = []
     for commit in range(2_000):
-        if lookout.is_worth_it(given(1)):
+        if lookout.is_worth_it(1):
             looks.append(commit)
             assert [lookout.goes_on(has_come=False) for _ in range(Lookout.TURNS_MAX)][-2:] == [True, False]
     assert looks[:4] == [0, 2, 6, 14]
     assert looks[-1] - looks[-2] == Lookout.PAUSE_MAX + 1
-    while not lookout.is_worth_it(given(1)):
+    while not lookout.is_worth_it(1):
         pass
     assert not lookout.goes_on(has_come=True)
-    assert lookout.is_worth_it(given(1))
+    assert lookout.is_worth_it(1)
 
 
 def test_with_many_answers_or_none_there_is_no_lookout() -> None:
     lookout = Lookout(answers_max=3)
-    assert not lookout.is_worth_it(given(0))
-    assert not lookout.is_worth_it(given(4))
-    assert lookout.is_worth_it(given(3))
+    assert not lookout.is_worth_it(0)
+    assert not lookout.is_worth_it(4)
+    assert lookout.is_worth_it(3)
 
 
 def test_with_a_bound_of_0_a_thread_does_every_commit() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, TypeAlias
@@ -123,12 +123,9 @@ class Lookout:
         self._pause = 0
         """How many those were the last time."""
 
-    def is_worth_it(self, answers: Sequence[tuple[object, object, OnFailure | None]]) -> bool:
-        """Whether to look, after a commit that gave these answers.
-
-        Those with nothing to say if they fail are for this node itself, whose next ones do not follow at once.
-        """
-        if not 0 < len(answers) <= self._answers_max or answers[0][2] is None:
+    def is_worth_it(self, answers: int) -> bool:
+        """Whether to look, after a commit that answered so many."""
+        if not 0 < answers <= self._answers_max:
             return False
         if self._skip:
             self._skip -= 1
@@ -381,7 +378,8 @@ class Committer:
             self._loop.call_soon(self._group.write_held)  # not before the answers have left
         self._tell_idle()
         self.on_commit()
-        if self._lookout.is_worth_it(answers) and not self._is_looking and self._pace.is_quick:
+        is_worth_it = _is_for_clients(answers) and self._lookout.is_worth_it(len(answers))
+        if is_worth_it and not self._is_looking and self._pace.is_quick:
             self._is_looking = True
             self._loop.call_soon(self._look_out)
 
@@ -435,6 +433,11 @@ class Committer:
         if self._idle is not None and not self._scheduled and not self._running:
             idle, self._idle = self._idle, None
             idle.set_result(None)
+
+
+def _is_for_clients(answers: list[Any]) -> bool:
+    """What a node commits for itself has nothing to say if it fails, and its next one does not follow at once."""
+    return bool(answers) and answers[0][2] is not None
 
 
 def _answer(answers: list[Any]) -> None:
