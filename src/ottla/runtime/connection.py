@@ -28,6 +28,7 @@ from ottla.protocol.framing import FLEXIBLE_RESPONSE_HEADER, FRAME_SIZE, RESPONS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.schema import Response
 from ottla.runtime.dispatch import Chunk, Route, server_error
+from ottla.runtime.pacing import unpace_local
 from ottla.services import Deferred, RequestContext
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self._server.limits.send_buffer_bytes_max)
         peer = transport.get_extra_info("peername")
+        if self._server.is_paced:
+            unpace_local(self.socket, transport.get_extra_info("sockname"), peer)
         self.context = RequestContext(self._server.services, peer[0] if peer else "", is_sent=True)
         self._server.opened(self)
 

@@ -17,6 +17,7 @@ from ottla.protocol.schema import Response
 from ottla.runtime.connection import SCRATCH_BYTES, Connection
 from ottla.runtime.dispatch import Router
 from ottla.runtime.outbox import Outbox
+from ottla.runtime.pacing import is_paced
 from ottla.runtime.timers import Timers
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,8 @@ class Server:
         self.protocol_errors = 0
         self.on_unreadable_page: Callable[[], None] = _nothing
         """Called when something could not be sent since it lies in a page of a file that can't be read."""
+        self.is_paced = False
+        """Whether the system paces what is sent on new connections."""
         self._traffic_of_closed = Traffic()
         self._listener: asyncio.Server | None = None
 
@@ -82,7 +85,9 @@ class Server:
             if error.errno == errno.EADDRINUSE:
                 raise PortTakenError(f"port {port} on {address} is taken by another process") from error
             raise PortTakenError(f"can't listen on {address}, port {port}: {error.strerror or error}") from error
-        bound: int = self._listener.sockets[0].getsockname()[1]
+        listening = self._listener.sockets[0]
+        self.is_paced = is_paced(listening)
+        bound: int = listening.getsockname()[1]
         return bound
 
     async def serve(self) -> None:

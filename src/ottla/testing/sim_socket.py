@@ -16,5 +16,5 @@ class SimSocket:
     def setsockopt(self, level: int, option: int, value: Any) -> None:
         self._options[level, option] = value
 
-    def getsockopt(self, level: int, option: int) -> Any:
-        return self._options.get((level, option), 0)
+    def getsockopt(self, level: int, option: int, size_bytes: int = 0) -> Any:
+        return self._options.get((level, option), bytes(size_bytes) if size_bytes else 0)
