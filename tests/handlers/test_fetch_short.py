@@ -53,6 +53,26 @@ def test_who_waits_is_answered_by_the_next_append(version: int, isolation: int) 
 
 
 @every_version
+@isolation
+def test_who_waits_gets_all_that_one_commit_has_brought(version: int, isolation: int) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t", 4)
+        wire = Wire(rig, version)
+        at = of("t", 0, 1, 2, 3)
+        wire.learn(at, isolation_level=isolation)
+        request = wire.request({key: wire.tail(*key) for key in at}, isolation_level=isolation)
+        long, mine = wire.ask_the_long_way(request), wire.ask(request)
+        assert wire.took_short_way
+        await asyncio.gather(*(rig.produce("t", b"news", partition=index) for index in (3, 0, 2)))
+        assert await mine == await long
+        found = sizes(decode(FetchResponse, version, await mine))
+        assert [number for number, size in enumerate(found) if size] == [0, 2, 3]
+        assert wire.waiters() == 0
+
+    with_node(scenario)
+
+
+@every_version
 def test_when_time_is_up_the_answer_says_where_the_partitions_are(version: int) -> None:
     async def scenario(rig: NodeRig) -> None:
         await rig.create("t", 2)

@@ -366,14 +366,10 @@ class Committer:
     def _finish(self, commit: Commit | None, touched: dict[Touched, int], answers: list[Any]) -> None:
         if commit is not None:
             self._group.finish(commit)
-        for partition, size_bytes in touched.items():
-            partition.written_bytes += size_bytes
-            partition.on_durable(size_bytes)
-        self.on_durable()
-        if len(answers) > 1:
-            self._outbox.around(_answer, answers)
-        elif answers:
-            answers[0][0].complete(answers[0][1])
+        if len(touched) > 1 or len(answers) > 1:
+            self._outbox.around(self._tell, touched, answers)
+        else:
+            self._tell(touched, answers)
         if self._group.held.is_too_much and self._pace.is_quick:
             self._loop.call_soon(self._group.write_held)  # not before the answers have left
         self._tell_idle()
@@ -382,6 +378,15 @@ class Committer:
         if is_worth_it and not self._is_looking and self._pace.is_quick:
             self._is_looking = True
             self._loop.call_soon(self._look_out)
+
+    def _tell(self, touched: dict[Touched, int], answers: list[Any]) -> None:
+        """What is durable: partitions, with their readers and followers, and those who wait for the commit."""
+        for partition, size_bytes in touched.items():
+            partition.written_bytes += size_bytes
+            partition.on_durable(size_bytes)
+        self.on_durable()
+        for deferred, answer, _ in answers:
+            deferred.complete(answer)
 
     def _look_out(self) -> None:
         self._is_looking = self._lookout.goes_on(self._scheduled)
@@ -438,11 +443,6 @@ class Committer:
 def _is_for_clients(answers: list[Any]) -> bool:
     """What a node commits for itself has nothing to say if it fails, and its next one does not follow at once."""
     return bool(answers) and answers[0][2] is not None
-
-
-def _answer(answers: list[Any]) -> None:
-    for deferred, answer, _ in answers:
-        deferred.complete(answer)
 
 
 def _nothing() -> None:

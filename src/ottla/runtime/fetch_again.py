@@ -93,7 +93,7 @@ def read(
 class Standing(Deferred[Any]):
     """The answer to a fetch that found nothing, and stands with its partitions until there is something."""
 
-    __slots__ = ("_deadline", "_fetcher", "_known", "_offsets", "_partitions", "_values")
+    __slots__ = ("_deadline", "_fetcher", "_known", "_offsets", "_partitions", "_readable", "_values")
 
     def __init__(
         self,
@@ -109,6 +109,8 @@ class Standing(Deferred[Any]):
         self._offsets = offsets
         self._partitions = partitions
         self._values = values
+        self._readable: list[int] = []
+        """The places of partitions that have something, while it waits for more of them."""
         for partition in partitions:
             partition.waiters[self] = None
         self._deadline = fetcher.timers.after_ms(known.max_wait_ms, self._time_is_up)
@@ -123,9 +125,20 @@ class Standing(Deferred[Any]):
         values[at + 1] = stable = partition.log.stable_offset(upto)
         if known.reads_committed:
             upto = stable
-        if self._offsets[number] < upto:  # otherwise what came is in a transaction that is open, or behind one
+        if self._offsets[number] < upto and number not in self._readable:
+            # otherwise what came is in a transaction that is open, or behind one
+            self._readable.append(number)
+            outbox = self._fetcher.outbox
+            if not outbox.is_open:
+                self.flush()
+            elif len(self._readable) == 1:
+                outbox.add(self)
+
+    def flush(self) -> None:
+        if not self.done and self._readable:
             self._leave()
-            answer = read(self._fetcher, known, self._offsets, self._partitions, values, (number,))
+            readable = sorted(self._readable)
+            answer = read(self._fetcher, self._known, self._offsets, self._partitions, self._values, readable)
             self.complete(self._long_way() if answer is None else answer)
 
     def gone(self, partition: Readable) -> None:
@@ -137,6 +150,7 @@ class Standing(Deferred[Any]):
         super().abandon()
         if not self.done:
             self._leave()
+            self._readable = []
 
     def _time_is_up(self) -> None:
         self._leave()

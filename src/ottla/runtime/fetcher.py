@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ottla.ports import Bytes, Clock
     from ottla.protocol.known_fetch import KnownFetch
     from ottla.replication.readable import Readable
+    from ottla.runtime.outbox import Outbox
     from ottla.runtime.partitions import Partitions
     from ottla.storage.log import Log
 
@@ -62,6 +63,7 @@ class Fetcher:
         image: Callable[[], MetadataImage],
         clock: Clock,
         timers: Timers,
+        outbox: Outbox,
         refusals: Refusals,
         config: FetchConfig,
         new_session_id: Callable[[], int],
@@ -73,6 +75,7 @@ class Fetcher:
         self._image = image
         self._clock = clock
         self.timers = timers
+        self.outbox = outbox
         self.refusals = refusals
         self.delivery = Histogram()
         """From the producer's clock to here, of the oldest record in answers that hold all there was to read."""
@@ -91,7 +94,7 @@ class Fetcher:
         fetch.read()
         if fetch.failed or fetch.size_bytes >= request.min_bytes or request.max_wait_ms <= 0 or not fetch.found:
             return fetch.answer()
-        return Waiting(fetch, self.timers).deferred
+        return Waiting(fetch, self.timers, self.outbox).deferred
 
     def fetch_again(self, known: KnownFetch, offsets: Sequence[int]) -> Deferred[Any] | FetchResponse | bytes | None:
         return fetch_again(self, known, offsets)
@@ -273,12 +276,15 @@ class Fetch:
 class Waiting:
     """A fetch that waits for enough bytes, or for its time to be up."""
 
-    __slots__ = ("_deadline", "_fetch", "_missing_bytes", "_woken", "deferred")
+    __slots__ = ("_deadline", "_fetch", "_is_held", "_missing_bytes", "_outbox", "_woken", "deferred")
 
-    def __init__(self, fetch: Fetch, timers: Timers) -> None:
+    def __init__(self, fetch: Fetch, timers: Timers, outbox: Outbox) -> None:
         self.deferred: Deferred[FetchResponse] = Deferred()
         self.deferred.on_abandon = self._leave
         self._fetch = fetch
+        self._outbox = outbox
+        self._is_held = False
+        """There is enough, and more of it may come before the outbox is closed."""
         self._missing_bytes = fetch.request.min_bytes - fetch.size_bytes
         self._woken: set[Readable] = set()
         for _, partition, _ in fetch.found:
@@ -291,8 +297,17 @@ class Waiting:
         self._missing_bytes -= size_bytes
         if self._missing_bytes > 0:
             return
-        if not self._fetch.read_committed or self._fetch.finds_more(partition):
-            self._finish()  # otherwise what came is in a transaction that is open, or behind one
+        if self._fetch.read_committed and not self._fetch.finds_more(partition):
+            return  # what came is in a transaction that is open, or behind one
+        if not self._outbox.is_open:
+            self._finish()
+        elif not self._is_held:
+            self._is_held = True
+            self._outbox.add(self)
+
+    def flush(self) -> None:
+        if self._is_held:
+            self._finish()
 
     def gone(self, partition: Readable) -> None:
         self._woken.add(partition)
@@ -306,6 +321,7 @@ class Waiting:
         self.deferred.complete(self._fetch.answer())
 
     def _leave(self) -> None:
+        self._is_held = False
         self._deadline.cancel()
         for _, partition, _ in self._fetch.found:
             if partition is not None:

@@ -351,6 +351,7 @@ class Node:
             image=lambda: self._metadata.image,
             clock=self.clock,
             timers=self._timers,
+            outbox=self._outbox,
             refusals=self.refusals,
             config=self.config.fetch,
             new_session_id=lambda: self._random.randint(1, SESSION_ID_MAX),

@@ -3,6 +3,9 @@
 A client that has several requests on the way gets their answers from one commit, or from one fetch of a follower. Each
 send costs a system call here, and wakes the client: five answers in one are a sixth less CPU in the broker, and as much
 in the client.
+
+The same for a reader who waits for several partitions: it is answered when all of a commit can be read, not by the
+first partition of which there is something. Otherwise it has to come again for each of the others.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any, Protocol
 
 class Holder(Protocol):
     def flush(self) -> None:
-        """Send what was held."""
+        """Send what was held. Must not raise."""
 
 
 class Outbox:
