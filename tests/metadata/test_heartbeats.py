@@ -60,6 +60,18 @@ def test_who_does_not_know_of_its_registration_is_not_let_in() -> None:
     assert not rig.heartbeat(broker).is_fenced
 
 
+def test_nor_is_it_let_in_by_the_next_controller() -> None:
+    rig = Rig()
+    rig.start(1)
+    broker = rig.brokers.setdefault(2, type(rig.brokers[1])(2))
+    broker.lags = True
+    rig.start(2)
+    rig.fail_over()
+    assert (rig.heartbeat(broker).is_caught_up, broker.last.is_fenced) == (False, True)
+    broker.lags = False
+    assert not rig.heartbeat(broker).is_fenced
+
+
 @pytest.mark.parametrize(("broker_id", "broker_epoch"), [(1, 99), (1, -1), (9, 0)])
 def test_an_epoch_that_is_not_the_newest_is_refused(broker_id: int, broker_epoch: int) -> None:
     rig = a_rig(1)

@@ -14,7 +14,7 @@ def sessions_of(*broker_ids: int) -> Sessions:
             )
         )
     )
-    sessions.begin(broker_ids, 0)
+    sessions.begin(broker_ids, 0, offset=5)
     return sessions
 
 
@@ -104,4 +104,11 @@ def test_caught_up_is_who_has_applied_its_registration() -> None:
     sessions.registered(1, 0, offset=10)
     assert not sessions.heard(1, 10, 9).is_caught_up
     assert sessions.heard(1, 20, 10).is_caught_up
-    assert sessions.heard(2, 20, 0).is_caught_up, "registered before this controller's time"
+
+
+def test_who_registered_before_this_controllers_time_has_caught_up_with_where_that_began() -> None:
+    sessions = sessions_of(1)
+    assert not sessions.heard(1, 10, 4).is_caught_up
+    assert not sessions.heard(2, 10, -1).is_caught_up
+    assert sessions.heard(1, 20, 5).is_caught_up
+    assert sessions.heard(2, 20, 5).is_caught_up

@@ -117,7 +117,7 @@ class Controller:
         What the last controller may have left half done is done at the first `tick`.
         """
         unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
-        self._sessions.begin(unfenced, now_ms)
+        self._sessions.begin(unfenced, now_ms, offset=self._end_offset() - 1)
         self._elections_due = True
 
     def next_deadline_ms(self) -> int | None:

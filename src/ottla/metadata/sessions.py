@@ -22,7 +22,7 @@ class Session:
     metadata_offset: int = -1
     """The last offset of the metadata log that the broker has applied."""
     registered_offset: int = -1
-    """Where its registration is in the metadata log; -1 for one from before this controller's time."""
+    """Where its registration is in the metadata log; for one from before this controller's time, where that began."""
     shutdown_offset: int | None = None
     """Where it is written that its leaders have moved away, once it wants to stop."""
 
@@ -42,12 +42,14 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._suspected: frozenset[int] = frozenset()
         self._looked_ms = 0
+        self._began_offset = -1
 
-    def begin(self, broker_ids: Iterable[int], now_ms: int) -> None:
-        """This controller has just begun: these brokers should be heard from."""
+    def begin(self, broker_ids: Iterable[int], now_ms: int, offset: int) -> None:
+        """This controller has just begun, with a metadata log up to `offset`: these brokers should be heard from."""
         self._looked_ms = now_ms
+        self._began_offset = offset
         for broker_id in broker_ids:
-            self._sessions[broker_id] = Session(now_ms, heard=False)
+            self._sessions[broker_id] = Session(now_ms, heard=False, registered_offset=offset)
 
     def registered(self, broker_id: int, now_ms: int, offset: int) -> None:
         """A broker has started: its registration is at `offset` of the metadata log."""
@@ -56,7 +58,8 @@ class Sessions:
 
     def heard(self, broker_id: int, now_ms: int, metadata_offset: int) -> Session:
         self._note_looking(now_ms)
-        session = self._sessions.setdefault(broker_id, Session(now_ms, heard=True))
+        before = Session(now_ms, heard=True, registered_offset=self._began_offset)
+        session = self._sessions.setdefault(broker_id, before)
         session.contact_ms, session.heard, session.metadata_offset = now_ms, True, metadata_offset
         return session
 
