@@ -1,7 +1,6 @@
 """Connections against a real socket, with handlers of the test's own."""
 
 import asyncio
-import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +21,6 @@ from ottla.protocol.schema import Request
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.dispatch import Router
 from ottla.runtime.outbox import Outbox
-from ottla.runtime.pacing import PACED, UNPACED
 from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
 from ottla.services import Deferred, RequestContext
@@ -140,22 +138,6 @@ def test_a_request_is_answered_in_its_version_with_its_correlation_id(version: i
             client.send(beat(7), version, correlation_id=99)
             correlation_id, answer = await client.answer(HeartbeatRequest, version)
             assert (correlation_id, answer.error_code) == (99, 7)
-
-    run(scenario)
-
-
-def test_what_is_sent_to_a_client_on_the_same_machine_is_not_paced() -> None:
-    def way_of(connection: socket.socket) -> bytes:
-        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
-
-    async def scenario() -> None:
-        async with rig(HEARTBEAT) as server:
-            await server.connect()
-            await until(lambda: bool(server.server.connections))
-            (connection,) = server.server.connections
-            with socket.socket() as new:
-                of_the_system = way_of(new)
-            assert way_of(connection.socket) == (UNPACED if of_the_system.startswith(PACED) else of_the_system)
 
     run(scenario)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.runtime.pacing import UNPACED, is_paced, unpace_local
+from ottla.runtime.pacing import PACED, UNPACED, is_paced, unpace_local
+from tests.runtime.test_connection import HEARTBEAT, rig, run, until
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 ELSEWHERE = ("192.0.2.1", 9)
@@ -61,3 +62,16 @@ def test_a_system_that_does_not_pace_is_left_alone() -> None:
 def test_a_socket_without_that_option_is_not_paced() -> None:
     with socket.socket(socket.AF_UNIX) as other:
         assert not is_paced(other)
+
+
+def test_a_server_sends_unpaced_to_clients_on_its_machine() -> None:
+    async def scenario() -> None:
+        async with rig(HEARTBEAT) as server:
+            await server.connect()
+            await until(lambda: bool(server.server.connections))
+            (connection,) = server.server.connections
+            with socket.socket() as new:
+                of_the_system = way_of(new)
+            assert way_of(connection.socket) == (UNPACED if of_the_system.startswith(PACED) else of_the_system)
+
+    run(scenario)

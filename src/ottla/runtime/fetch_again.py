@@ -128,11 +128,8 @@ class Standing(Deferred[Any]):
         if self._offsets[number] < upto and number not in self._readable:
             # otherwise what came is in a transaction that is open, or behind one
             self._readable.append(number)
-            outbox = self._fetcher.outbox
-            if not outbox.is_open:
-                self.flush()
-            elif len(self._readable) == 1:
-                outbox.add(self)
+            if len(self._readable) == 1:
+                self._fetcher.outbox.add(self)
 
     def flush(self) -> None:
         if not self.done and self._readable:

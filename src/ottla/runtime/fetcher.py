@@ -299,9 +299,7 @@ class Waiting:
             return
         if self._fetch.read_committed and not self._fetch.finds_more(partition):
             return  # what came is in a transaction that is open, or behind one
-        if not self._outbox.is_open:
-            self._finish()
-        elif not self._is_held:
+        if not self._is_held:
             self._is_held = True
             self._outbox.add(self)
 

@@ -45,7 +45,11 @@ class Outbox:
                 self.close()
 
     def add(self, holder: Holder) -> None:
-        self._holders.append(holder)
+        """It is flushed when the outbox is closed: at once, if it is."""
+        if self.is_open:
+            self._holders.append(holder)
+        else:
+            holder.flush()
 
     def close(self) -> None:
         self.is_open = False
