@@ -11,6 +11,30 @@ Bytes = bytes | bytearray | memoryview
 """What may be written: anything with the bytes in one piece."""
 
 
+class Stretch:
+    """Bytes that stay in their file until a socket takes them from there. Only the first few are known here."""
+
+    __slots__ = ("header", "size")
+
+    def __init__(self, header: bytes, size: int) -> None:
+        self.header = header
+        """The header of the record batch that they begin with."""
+        self.size = size
+        """What of it has not been sent."""
+
+    def __len__(self) -> int:
+        return self.size
+
+
+Sendable = Bytes | Stretch
+"""What an answer may hold: to be sent, and not to be looked at but for the header of its first record batch."""
+
+
+def header_of(records: Sendable) -> Bytes:
+    """Something that begins with the header of their first batch."""
+    return records.header if isinstance(records, Stretch) else records
+
+
 class Clock(Protocol):
     """Two times: the calendar's, which may jump, and one that only goes forward."""
 
@@ -46,11 +70,8 @@ class File(Protocol):
     def pread(self, size: int, position: int) -> bytes:
         """At most `size` bytes at `position`: fewer at the end of the file."""
 
-    def view(self, size: int, position: int, filled: int) -> Bytes:
-        """The same, without a copy where that is possible, for somebody who does nothing with it but send it.
-
-        It must lie in the first `filled` bytes of the file, which stay as they are.
-        """
+    def stretch(self, size: int, position: int, header: bytes) -> Sendable:
+        """The same, to be sent, uncopied where that is possible. They begin with `header`, and stay as they are."""
 
     def sync(self) -> None:
         """Data and the size are on the medium when this returns (fdatasync). May be called from any thread."""

@@ -9,7 +9,7 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespons
 from ottla.runtime.connection import JOIN_BYTES_MAX, Connection
 from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred
-from tests.runtime.test_connection import Client, api, beat, rig, run, until
+from tests.runtime.connection_rig import Client, api, beat, rig, run, until
 
 VERSION = 4
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla.runtime.pacing import PACED, UNPACED, is_paced, unpace_local
-from tests.runtime.test_connection import HEARTBEAT, rig, run, until
+from tests.runtime.connection_rig import HEARTBEAT, rig, run, until
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 ELSEWHERE = ("192.0.2.1", 9)

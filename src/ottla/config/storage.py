@@ -42,9 +42,6 @@ class StorageConfig:
     open_files_max: int = setting(16_384, at_least=16)
     """Descriptors that logs may hold at once; the least recently used are closed and opened again on demand. Three
     quarters of what the system allows a process is the most that is used."""
-    mapped_bytes_max: int = setting(64 * MIB, at_least=0)
-    """Pieces of segment files that are mapped for readers who are behind, so that they are sent without a copy into the
-    node's own memory. They are the system's page cache, but count as resident memory of the process. 0 maps none."""
     retention_check_interval_ms: int = setting(5 * MINUTE_MS, at_least=1, kafka=("log.retention.check.interval.ms",))
     """The time between two looks for segments that retention lets go."""
     recovery_checkpoint_interval_ms: int = setting(

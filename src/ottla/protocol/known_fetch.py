@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import accumulate
 from struct import Struct
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
-from ottla.ports import Bytes
+from ottla.ports import Bytes, Sendable
 from ottla.protocol.codec import encode
 from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -35,7 +35,7 @@ REPLICA_STATE_FROM = 15
 READ_COMMITTED = 1
 NO_EPOCH = -1
 NO_SESSION_EPOCH = -1
-NOTHING: list[tuple[int, Bytes]] = []
+NOTHING: list[tuple[int, Sendable]] = []
 
 PARTITIONS_MAX = 256
 TOPICS_MAX = 126
@@ -120,7 +120,7 @@ class KnownFetch:
         return _with_offsets(self._request, offsets)
 
     def answer(
-        self, values: list[Any], read: list[tuple[int, Bytes]] = NOTHING, size_bytes: int = 0
+        self, values: list[Any], read: list[tuple[int, Sendable]] = NOTHING, size_bytes: int = 0
     ) -> bytes | FetchResponse:
         """With the records that were `read`, by the place of their partition's numbers; all have `size_bytes`."""
         if size_bytes > JOINED_BYTES_MAX:
@@ -132,7 +132,7 @@ class KnownFetch:
             read.sort()
         is_flexible, done = self._is_flexible, 0
         pieces: list[Bytes] = []
-        for at, records in read:
+        for at, records in cast("list[tuple[int, Bytes]]", read):  # so few are no stretch of a file
             size_at = self._sizes_at[at // 4]
             if is_flexible:
                 pieces += without[done:size_at], uvarint(len(records) + 1), records
@@ -143,7 +143,7 @@ class KnownFetch:
         pieces.append(without[done:])
         return b"".join(pieces)
 
-    def _message(self, values: list[Any], records: dict[int, Bytes]) -> FetchResponse:
+    def _message(self, values: list[Any], records: dict[int, Sendable]) -> FetchResponse:
         at, responses = 1, []
         for (topic, topic_id), indexes in self._topics.items():
             partitions = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple, NoReturn
 
 from ottla.errors import ProtocolError
-from ottla.ports import Bytes
+from ottla.ports import Bytes, Sendable
 
 
 class Fixed(NamedTuple):
@@ -54,7 +54,7 @@ uint16 = Annotated[int, Fixed("H", 2, 0)]
 Uuid = Annotated[bytes, Fixed("16s", 16, bytes(16))]
 Records = Annotated[Bytes, RecordData()]
 """Decoded as a view into the buffer that was given, valid as long as that buffer is not reused."""
-RecordPieces = Annotated[Bytes | Sequence[Bytes], RecordData()]
+RecordPieces = Annotated[Sendable | Sequence[Bytes], RecordData()]
 """The same, where an answer is put together from the pieces that a log returns."""
 
 BOOL = Fixed("?", 1, False)

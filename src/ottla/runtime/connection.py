@@ -15,7 +15,6 @@ written, or while a quota says so.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import struct
 from collections import deque
@@ -27,7 +26,9 @@ from ottla.handlers.registry import NOT_TAKEN
 from ottla.protocol.framing import FLEXIBLE_RESPONSE_HEADER, FRAME_SIZE, RESPONSE_HEADER, skip_tagged_fields
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.schema import Response
+from ottla.runtime.disk import FileStretch
 from ottla.runtime.dispatch import Chunk, Route, server_error
+from ottla.runtime.large_answers import LargeAnswers
 from ottla.runtime.pacing import unpace_local
 from ottla.services import Deferred, RequestContext
 
@@ -61,6 +62,7 @@ class Connection(asyncio.BufferedProtocol):
         "_client_id_bytes",
         "_filled",
         "_frame_bytes_max",
+        "_large",
         "_now_ms",
         "_outbox",
         "_own",
@@ -94,6 +96,8 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = server.outbox
         self._together = b""
         """Answers that are held while the outbox is open."""
+        self._large: LargeAnswers | None = None
+        """What is left of answers with stretches of files, and all that comes after, while there is something left."""
         self.line: deque[Deferred[Any]] = deque()
         """Answers that are not sent yet, in the order of their requests; each knows its route and correlation id."""
         self.held = NOT_HELD
@@ -132,14 +136,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.held |= CLOSING
-        if isinstance(exc, OSError) and exc.errno == errno.EFAULT:
-            self._server.on_unreadable_page()
         self._server.closed(self)
         for waiting in self.line:
             waiting.abandon()
         self.line.clear()
         self._own = None
         self._together = b""
+        self._large = None
 
     def eof_received(self) -> bool:
         return False
@@ -172,6 +175,10 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._server.unsent_bytes -= self.unsent_bytes
         self.unsent_bytes = 0
+        if self._large is not None:
+            if not self._large.go_on():
+                return
+            self._large = None
         self.release(CLIENT_IS_SLOW)
 
     # Reading.
@@ -346,10 +353,10 @@ class Connection(asyncio.BufferedProtocol):
         else:
             out[0] = RESPONSE_HEADER.pack(size + 4, correlation_id)
         if size <= JOIN_BYTES_MAX:
-            self._send(b"".join(out))
+            self._send(b"".join(cast("list[bytes]", out)))  # so few are no stretch of a file
         else:
             self.flush()
-            self._transport.writelines(out)
+            self._send_large(out)
         throttle_ms = getattr(answer, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self.hold(QUOTA)
@@ -357,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, answer: bytes) -> None:
         if not self._outbox.is_open:
-            self._transport.write(answer)
+            self._write(answer)
         elif not self._together:
             self._together = answer
             self._outbox.add(self)
@@ -371,7 +378,24 @@ class Connection(asyncio.BufferedProtocol):
         if self._together:
             together, self._together = self._together, b""
             if not self._transport.is_closing():
-                self._transport.write(together)
+                self._write(together)
+
+    def _write(self, answer: bytes) -> None:
+        if self._large is None:
+            self._transport.write(answer)
+        else:
+            self._large.add((answer,))
+
+    def _send_large(self, pieces: list[Chunk]) -> None:
+        if self._large is not None:
+            self._large.add(pieces)
+        elif any(isinstance(piece, FileStretch) for piece in pieces):
+            large = LargeAnswers(self._transport, self._server.limits.send_buffer_bytes_max)
+            large.add(pieces)
+            if not large.begin():
+                self._large = large
+        else:
+            self._transport.writelines(cast("list[bytes]", pieces))
 
     # Holding back.
 
@@ -394,8 +418,9 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def hang_up(self) -> None:
-        """Close in good order: what was written still leaves."""
+        """Close in good order: what was written still leaves, but for what a slow client has left of large answers."""
         self.flush()
+        self._large = None
         self.held |= CLOSING
         self._transport.close()
 

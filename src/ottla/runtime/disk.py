@@ -16,6 +16,8 @@ A descriptor may be given up while its file has unsynced bytes. A later `sync` t
 Linux hands a write error that nobody has seen to the next one who opens the file.
 """
 
+import errno
+import logging
 import os
 import resource
 import sys
@@ -24,8 +26,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from types import TracebackType
 
-from ottla.ports import Bytes
-from ottla.runtime.windows import MAPPED_BYTES, WINDOW_BYTES, Windows
+from ottla.ports import Bytes, Sendable, Stretch
+
+log = logging.getLogger(__name__)
 
 IOV_MAX = os.sysconf("SC_IOV_MAX")
 _CLOSED = -1
@@ -36,7 +39,7 @@ _FALLOC_FL_KEEP_SIZE = 1
 class OsFile:
     """A file of an `OsDisk`. After `close` it may be used again: it opens itself, under the name it was opened with."""
 
-    __slots__ = ("__weakref__", "_descriptor", "_disk", "_pins", "_recently_used", "path")
+    __slots__ = ("__weakref__", "_descriptor", "_disk", "_is_unsendable", "_pins", "_recently_used", "path")
 
     def __init__(self, disk: "OsDisk", path: str) -> None:
         self.path = path
@@ -44,6 +47,7 @@ class OsFile:
         self._descriptor = _CLOSED
         self._pins: list[None] = []
         self._recently_used = True
+        self._is_unsendable = False
 
     def pwritev(self, buffers: Sequence[Bytes], position: int) -> int:
         pins = self._pins
@@ -74,19 +78,10 @@ class OsFile:
         finally:
             self._pins.pop()
 
-    def view(self, size: int, position: int, filled: int) -> Bytes:
-        windows = self._disk.windows
-        number, at = divmod(position, WINDOW_BYTES)
-        if at + size > MAPPED_BYTES or position - at + MAPPED_BYTES > filled or not windows.is_open:
+    def stretch(self, size: int, position: int, header: bytes) -> Sendable:
+        if self._is_unsendable:
             return self.pread(size, position)
-        window = windows.find(self, number)
-        if window is None:
-            try:
-                with _Pinned(self) as descriptor:
-                    window = windows.open(self, number, descriptor)
-            except (OSError, ValueError):  # too many are mapped, or the file is shorter than it should be
-                return self.pread(size, position)
-        return window[at : at + size]
+        return FileStretch(self, self.pin(), header, size, position)
 
     def sync(self) -> None:
         self._pins.append(None)
@@ -100,7 +95,6 @@ class OsFile:
             self._pins.pop()
 
     def truncate(self, size: int) -> None:
-        self._disk.windows.forget(self)
         with _Pinned(self) as descriptor:
             os.ftruncate(descriptor, size)
 
@@ -114,6 +108,29 @@ class OsFile:
 
     def close(self) -> None:
         self._disk.retire(self)
+
+    def pin(self) -> int:
+        """Its descriptor, which stays open until `unpin`, also if the file is closed or removed meanwhile."""
+        self._pins.append(None)
+        try:
+            descriptor = self._descriptor
+            if descriptor < 0:
+                descriptor = self._disk.reopen(self)
+        except BaseException:
+            self._pins.pop()
+            raise
+        self._recently_used = True
+        return descriptor
+
+    def unpin(self) -> None:
+        self._pins.pop()
+
+    def refused(self, error: OSError) -> None:
+        """The system can't send from it."""
+        if not self._is_unsendable:
+            # What a log keeps of the error must not keep those alive who have pinned the file.
+            log.warning("%s is read from now on, and not sent from: %s", self.path, str(error))
+            self._is_unsendable = True
 
     # What the disk needs to evict a file. Only called with the disk's lock held.
 
@@ -142,30 +159,60 @@ class _Pinned:
         self._file = file
 
     def __enter__(self) -> int:
-        file = self._file
-        file._pins.append(None)
-        try:
-            descriptor = file._descriptor
-            if descriptor < 0:
-                descriptor = file._disk.reopen(file)
-        except BaseException:
-            file._pins.pop()
-            raise
-        file._recently_used = True
-        return descriptor
+        return self._file.pin()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file._pins.pop()
+        self._file.unpin()
+
+
+class FileStretch(Stretch):
+    """A stretch of an `OsFile`, of what that is now: as long as the stretch is there, another may take its name."""
+
+    __slots__ = ("_descriptor", "_file", "_position")
+
+    def __init__(self, file: OsFile, descriptor: int, header: bytes, size: int, position: int) -> None:
+        """The file is pinned for it."""
+        super().__init__(header, size)
+        self._file = file
+        self._descriptor = descriptor
+        self._position = position
+
+    def __del__(self) -> None:
+        self._file.unpin()
+
+    def send(self, to: int) -> bool:
+        """As much as that socket takes at once. False if nothing went this way."""
+        try:
+            self._move(os.sendfile(to, self._descriptor, self._position, self.size))
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            raise
+        except OSError as error:
+            self._file.refused(error)
+            return False
+        return True
+
+    def read(self, size: int) -> bytes:
+        """The next of it, instead of sending it. OSError if there is none."""
+        data = os.pread(self._descriptor, size, self._position)
+        self._move(len(data))
+        return data
+
+    def _move(self, done: int) -> None:
+        if not done:
+            raise OSError(errno.EIO, "the file ends before it should", self._file.path)
+        self._position += done
+        self.size -= done
 
 
 class OsDisk:
     """`ports.Disk` on the file system, below `root`, which is made if it is missing."""
 
-    def __init__(self, root: str, *, open_files_max: int | None = None, mapped_bytes_max: int = 0) -> None:
+    def __init__(self, root: str, *, open_files_max: int | None = None) -> None:
         self.root = os.path.abspath(root)
         self.open_files_max = min(open_files_max or _OPEN_FILES_DEFAULT, _open_files_allowed())
         os.makedirs(self.root, exist_ok=True)
-        self.windows = Windows(mapped_bytes_max)
         self._lock = threading.Lock()
         self._open: OrderedDict[OsFile, None] = OrderedDict()
         """Every file with a descriptor, in the order in which the clock's hand passes them."""
@@ -252,7 +299,6 @@ class OsDisk:
             return self._open_descriptor(file, 0)
 
     def retire(self, file: OsFile) -> None:
-        self.windows.forget(file)
         with self._lock:
             descriptor = file.take_descriptor()
             if descriptor >= 0:

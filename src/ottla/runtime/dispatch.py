@@ -17,11 +17,13 @@ from ottla.protocol.codec import codec_for
 from ottla.protocol.framing import request_header_is_flexible, response_header_is_flexible
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.schema import Request, Response
+from ottla.runtime.disk import FileStretch
 from ottla.values import value
 
 log = logging.getLogger(__name__)
 
-Chunk = bytes | memoryview
+Chunk = bytes | memoryview | FileStretch
+"""A piece of an answer."""
 
 
 class RouteFigures:

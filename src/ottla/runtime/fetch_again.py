@@ -16,7 +16,7 @@ from ottla.replication.readable import NO_EPOCH
 from ottla.services import Deferred
 
 if TYPE_CHECKING:
-    from ottla.ports import Bytes
+    from ottla.ports import Sendable
     from ottla.protocol.known_fetch import KnownFetch
     from ottla.protocol.messages.fetch import FetchResponse
     from ottla.replication.partition import Partition
@@ -61,7 +61,7 @@ def read(
 ) -> FetchResponse | bytes | None:
     """The answer; None, and nothing is counted, if there is more to say than what was read."""
     reads_committed, left_bytes, size_bytes = known.reads_committed, fetcher.budget(known.max_bytes), 0
-    read: list[tuple[int, Bytes]] = []
+    read: list[tuple[int, Sendable]] = []
     to_count = []
     try:
         for number in readable:
@@ -71,7 +71,7 @@ def read(
             _, _, _, max_bytes, at = known.places[number]
             log, asked_bytes = partition.log, min(max_bytes, left_bytes)
             upto = values[at + 1] if reads_committed else values[at]
-            records = log.view(offset, asked_bytes, upto_offset=upto, min_one_batch=not size_bytes)
+            records = log.stretch(offset, asked_bytes, upto_offset=upto, min_one_batch=not size_bytes)
             if records:
                 if reads_committed and log.aborted_among(records, offset, upto):
                     return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.observability.metrics import Histogram
+from ottla.ports import header_of
 from ottla.protocol.known_fetch import BY_TOPIC_ID_FROM, READ_COMMITTED
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ottla.config import FetchConfig
     from ottla.metadata.image import MetadataImage
     from ottla.observability.metrics import Refusals
-    from ottla.ports import Bytes, Clock
+    from ottla.ports import Clock, Sendable
     from ottla.protocol.known_fetch import KnownFetch
     from ottla.replication.readable import Readable
     from ottla.runtime.outbox import Outbox
@@ -99,9 +100,9 @@ class Fetcher:
     def fetch_again(self, known: KnownFetch, offsets: Sequence[int]) -> Deferred[Any] | FetchResponse | bytes | None:
         return fetch_again(self, known, offsets)
 
-    def delivered(self, records: Bytes) -> None:
+    def delivered(self, records: Sendable) -> None:
         """The time of a producer on another machine may be ahead of ours."""
-        sent_ms = _unpack_time(records, BASE_TIMESTAMP_AT)[0]
+        sent_ms = _unpack_time(header_of(records), BASE_TIMESTAMP_AT)[0]
         self.delivery.record(max(0, self._clock.now_ms() - sent_ms) * 1000)
 
     def budget(self, asked_bytes: int) -> int:
@@ -233,10 +234,10 @@ class Fetch:
                 self.failed = True  # nothing to wait for here
                 return _read_elsewhere(wanted.index, partition, preferred)
         upto = stable if self.read_committed else high_watermark
-        records: Bytes = b""
+        records: Sendable = b""
         if offset < upto and (self._left_bytes > 0 or not self.size_bytes):
             asked_bytes = min(wanted.max_bytes, self._left_bytes)
-            read = log.view if self._is_sent else log.read
+            read = log.stretch if self._is_sent else log.read
             records = read(offset, asked_bytes, upto_offset=upto, min_one_batch=not self.size_bytes)
             size_bytes = len(records)
             self.size_bytes += size_bytes
@@ -326,7 +327,7 @@ class Waiting:
                 partition.waiters.pop(self, None)
 
 
-def _aborted(log: Log, offset: int, upto: int, records: Bytes) -> list[AbortedTransaction]:
+def _aborted(log: Log, offset: int, upto: int, records: Sendable) -> list[AbortedTransaction]:
     """What a reader of committed records must skip of these: a log may hold many more that come later."""
     return [
         AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)

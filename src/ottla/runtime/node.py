@@ -203,12 +203,7 @@ class Node:
 
     def _lock_disk(self) -> Disk:
         self._lock = DirectoryLock(self.config.data_dir)
-        storage = self.config.storage
-        disk = OsDisk(
-            self.config.data_dir, open_files_max=storage.open_files_max, mapped_bytes_max=storage.mapped_bytes_max
-        )
-        self._server.on_unreadable_page = disk.windows.stop
-        return disk
+        return OsDisk(self.config.data_dir, open_files_max=self.config.storage.open_files_max)
 
     def _unlock(self) -> None:
         if self._lock is not None:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ottla.config import NetworkConfig
@@ -68,8 +68,6 @@ class Server:
         self.unsent_bytes = 0
         """Answers that slow clients have not taken yet, over all connections."""
         self.protocol_errors = 0
-        self.on_unreadable_page: Callable[[], None] = _nothing
-        """Called when something could not be sent since it lies in a page of a file that can't be read."""
         self.is_paced = False
         """Whether the system paces what is sent on new connections."""
         self._traffic_of_closed = Traffic()
@@ -150,7 +148,3 @@ class Server:
             connection.hang_up()
         if self._listener is not None:
             await self._listener.wait_closed()
-
-
-def _nothing() -> None:
-    """Nothing is sent from files."""

@@ -16,6 +16,7 @@ import struct
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.errors import BrokerError, DiskFailedError, ErrorCode, invariant
+from ottla.ports import Stretch, header_of
 from ottla.storage import names, search
 from ottla.storage.append import Origin
 from ottla.storage.loading import load
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.config import LogConfig
-    from ottla.ports import Bytes, Disk
+    from ottla.ports import Disk, Sendable
     from ottla.storage.pending import Syncable
     from ottla.storage.search import Found
     from ottla.storage.txn_index import AbortedTransaction
@@ -42,7 +43,7 @@ __all__ = ["Log", "Origin"]
 
 _SNAPSHOT_EVERY_BYTES = 16 << 20
 """A sync leaves a producer snapshot if this much was appended since the last: what a lookup of producers may scan."""
-B = TypeVar("B", bound="Bytes")
+B = TypeVar("B", bound="Sendable")
 
 _WALKED_BYTES_MAX = 16 << 10
 """What was read is gone over batch by batch to find where it ends if it is not more than this; else the index tells."""
@@ -93,9 +94,9 @@ class Log(LogAppends):
         """
         return self._take(Segment.read, offset, max_bytes, upto_offset, min_one_batch)
 
-    def view(self, offset: int, max_bytes: int, *, upto_offset: int, min_one_batch: bool) -> Bytes:
-        """As `read`, for somebody who sends it, and may look at nothing but the header of the first batch."""
-        return self._take(Segment.view, offset, max_bytes, upto_offset, min_one_batch)
+    def stretch(self, offset: int, max_bytes: int, *, upto_offset: int, min_one_batch: bool) -> Sendable:
+        """As `read`, for somebody who sends it."""
+        return self._take(Segment.stretch, offset, max_bytes, upto_offset, min_one_batch)
 
     def _take(
         self,
@@ -153,9 +154,9 @@ class Log(LogAppends):
             if is_complete or number == count or self._undecided_from(number) >= upto_offset:
                 return aborted
 
-    def aborted_among(self, records: Bytes, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
+    def aborted_among(self, records: Sendable, from_offset: int, upto_offset: int) -> list[AbortedTransaction]:
         """Those with records in what was read from here, and perhaps a few that begin soon after it."""
-        (base_offset,) = _OFFSET.unpack_from(records)
+        (base_offset,) = _OFFSET.unpack_from(header_of(records))
         number = self._number(base_offset)
         segment, following = self.segments[number], number + 1
         if following < len(self.segments):
@@ -165,8 +166,8 @@ class Log(LogAppends):
             upto_offset = min(upto_offset, end_offset)
         elif not segment.txns.aborted:
             return []
-        if len(records) <= _WALKED_BYTES_MAX:
-            upto_offset = min(upto_offset, end_of_batches(records))  # so few are no view
+        if not isinstance(records, Stretch) and len(records) <= _WALKED_BYTES_MAX:
+            upto_offset = min(upto_offset, end_of_batches(records))
         else:
             upto_offset = min(upto_offset, segment.offsets.beyond(base_offset, len(records)) or upto_offset)
         return self.aborted_transactions(max(base_offset, from_offset), upto_offset)

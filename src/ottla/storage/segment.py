@@ -26,7 +26,7 @@ from ottla.storage.txn_index import TxnIndex
 
 if TYPE_CHECKING:
     from ottla.config import LogConfig
-    from ottla.ports import Bytes, Disk, File
+    from ottla.ports import Disk, File, Sendable
     from ottla.storage.pending import Syncable
 
 UNKNOWN = -2
@@ -39,8 +39,8 @@ _LENGTH = struct.Struct(">i")
 NOTHING_HELD = bytearray()
 """Shared, and never added to."""
 _WALK_BYTES = 4096 + RECORDS_AT
-VIEW_BYTES_MIN = 64 * 1024
-"""What is worth a view: a copy of less is cheaper than its page faults."""
+STRETCH_BYTES_MIN = 64 * 1024
+"""What is worth a call of its own to send it: less is read, and sent along with the rest of the answer."""
 _MAX_TIMESTAMP = struct.Struct(">q")
 
 
@@ -297,16 +297,16 @@ class Segment:
             return data
         return self.pread(min(first, end - start), start) if min_one_batch else b""
 
-    def view(self, start: int, end: int, max_bytes: int, min_one_batch: bool) -> Bytes:
-        """As `read`, for somebody who sends it, and may look at nothing but the header of the first batch."""
+    def stretch(self, start: int, end: int, max_bytes: int, min_one_batch: bool) -> Sendable:
+        """As `read`, for somebody who sends it."""
         size = min(max_bytes, end - start)
         filled = self.held_from if self.held else self.written
-        if size < VIEW_BYTES_MIN or start + size > filled:
+        if size < STRETCH_BYTES_MIN or start + size > filled:
             return self.read(start, end, max_bytes, min_one_batch)
         header = self.pread(RECORDS_AT, start)
         if _LENGTH.unpack_from(header, LENGTH_AT)[0] + LENGTH_OVERHEAD_BYTES > max_bytes:
             return self.read(start, end, max_bytes, min_one_batch)
-        return self.file().view(size, start, filled)
+        return self.file().stretch(size, start, header)
 
     def corrupt(self, position: int) -> BrokerError:
         return BrokerError(

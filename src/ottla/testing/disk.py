@@ -94,7 +94,7 @@ class CrashingFile:
         self._disk.counters.bytes_read += len(data)
         return data
 
-    def view(self, size: int, position: int, filled: int) -> bytes:
+    def stretch(self, size: int, position: int, header: bytes) -> bytes:
         return self.pread(size, position)
 
     def sync(self) -> None:
