@@ -45,7 +45,9 @@ types: install  ## mypy --strict
 imports: install  ## import-linter: the layers of docs/ARCHITECTURE.md
 	$(BIN)/lint-imports
 
+# Compiled first: tests start hundreds of processes, and where Python is told to write no bytecode each compiles all of it.
 unit: install  ## pytest
+	$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not interop and not long'
 
 interop: install  ## Kafka's own tools and dump-log against a node (needs Java and Maven)

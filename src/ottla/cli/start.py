@@ -4,6 +4,7 @@ A node must answer within a quarter of a second of its start, interpreter includ
 and then the runtime, and neither a client nor anything that draws.
 """
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ def command(config: str | None, no_http: bool, settings: tuple[tuple[str, str], 
     Settings come from the defaults, the file given with --config, OTTLA_… environment variables (OTTLA_PORT,
     OTTLA_JOURNAL_DURABILITY) and the flags, each overruling the ones before it.
     """
+    gc.disable()  # what is loaded now stays: going over it again and again is a tenth of a start
     broker_config = load_config(config, os.environ, _overrides(flags, settings))
     configure_logging(level=broker_config.logging.level, log_format=broker_config.logging.format)
     from ottla.runtime.main import run  # only now: a setting that is wrong is told before anything is loaded
