@@ -4,11 +4,12 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Ottla
+from tests.cli.command import SCRIPT, Ottla, environment
 from tests.interop.node_process import NodeProcess
 
 
@@ -18,6 +19,29 @@ def test_a_signal_stops_it_cleanly(tmp_path: Path, number: signal.Signals) -> No
         os.kill(node.pid, number)
         assert node.stop() == 0
         assert "Traceback" not in node.log()
+
+
+def test_it_ends_with_its_standard_input_if_it_is_told_to(tmp_path: Path) -> None:
+    command = [SCRIPT, "start", "--port", "0", "--no-http", "--cluster-port", "none", "--until-stdin-ends"]
+    command += ["--data-dir", str(tmp_path / "data")]
+    with subprocess.Popen(
+        command,
+        env=environment(None),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("what is said is of no matter\n")
+        process.stdin.flush()
+        assert any("serves on" in line for line in process.stdout)
+        assert process.poll() is None
+        process.stdin.close()
+        said = process.stdout.read()
+        assert process.wait(60) == 0
+    assert "has stopped" in said
 
 
 def test_a_port_that_is_taken_is_exit_code_3(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.command import Ottla
 from tests.cli.local_cluster import LocalCluster
+from tests.interop.waiting import eventually
 from tests.ports import free_ports
 
 
@@ -35,6 +36,17 @@ def test_a_node_that_is_killed_comes_back_and_nothing_is_lost(tmp_path: Path) ->
         assert any("node 2 was killed by signal 9" in line for line in cluster.lines)
         read = cluster.ottla("consume", "kept")
         assert sorted(read.lines) == ["five", "four", "one", "three", "two"]
+
+
+def test_when_it_is_killed_its_nodes_stop_cleanly(tmp_path: Path) -> None:
+    with LocalCluster(tmp_path) as cluster:
+        cluster.ottla("produce", "kept", stdin="one\n")
+        assert cluster.stop(signal.SIGKILL) == -signal.SIGKILL
+        eventually(
+            lambda: all(f"node {node} has stopped" in cluster.log(node) for node in (1, 2, 3)),
+            within_s=60,
+            what="all nodes have stopped",
+        )
 
 
 def test_it_starts_again_from_its_directory(tmp_path: Path) -> None:

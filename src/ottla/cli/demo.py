@@ -22,6 +22,7 @@ from ottla.cli.demo_watch import Watch
 from ottla.cli.failures import CommandError
 from ottla.cli.options import DURATION, PAIR
 from ottla.cli.output import note
+from ottla.cli.stdin_end import FLAG as UNTIL_STDIN_ENDS
 from ottla.ingest.truth import Truth
 from ottla.pipelines.checking import Finding, check, check_sent
 from ottla.pipelines.project import Project
@@ -157,7 +158,7 @@ class Demo:
         with (self._directory / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "ottla", *arguments],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self._processes.callback(_stop, process)
         return process
@@ -166,7 +167,7 @@ class Demo:
         note(f"starting {NODES} nodes; everything is written to {self._directory}")
         nodes = self._start(
             "nodes", "up", "--nodes", str(NODES), "--port", str(port), "--cluster-port", str(cluster_port),
-            "--data-dir", str(self._directory / "data"),
+            "--data-dir", str(self._directory / "data"), UNTIL_STDIN_ENDS,
         )  # fmt: skip
         self._wait_for(nodes, "nodes", lambda: all(map(_answers, self._settings.bootstrap.split(","))))
         require_reachable(self._settings.bootstrap)
@@ -182,7 +183,9 @@ class Demo:
         """The HTTP API, and the console where it is installed."""
         log = self._directory / "gateway.log"
         log.write_bytes(b"")
-        gateway = self._start("gateway", "gateway", "--bootstrap", self._settings.bootstrap, "--http-port", "0")
+        gateway = self._start(
+            "gateway", "gateway", "--bootstrap", self._settings.bootstrap, "--http-port", "0", UNTIL_STDIN_ENDS
+        )
         self._wait_for(gateway, "gateway", lambda: URL.search(log.read_text(errors="replace")) is not None)
         found = URL.search(log.read_text(errors="replace"))
         assert found is not None
@@ -274,6 +277,8 @@ class Demo:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
     if process.poll() is None:
         process.terminate()
         try:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ottla.cli.stdin_end import until_stdin_ends_option
 from ottla.cli.times import parse_duration_ms, parse_moment_ms, parse_position
 from ottla.config.units import parse_quantity
 
@@ -87,8 +88,9 @@ def connected(command: Command) -> Command:
 
 
 def listening_options(command: Command) -> Command:
-    """The options of commands that serve in front of a cluster: where they listen, and what they log."""
+    """The options of commands that serve in front of a cluster: where they listen, what they log, when they end."""
     where = "Where to listen (127.0.0.1); 0.0.0.0 for every interface."
+    command = until_stdin_ends_option(command)
     command = click.option("--log-level", metavar="LEVEL", default="info", help="debug, info, warning or error.")(
         command
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.options import PAIR
+from ottla.cli.stdin_end import until_stdin_ends_option
 from ottla.config import load_config
 from ottla.config.http import HTTP_PORT_DEFAULT
 from ottla.config.seeds import CLUSTER_PORT_DEFAULT
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 @click.option("--log-format", metavar="FORMAT", help="text or json.")
 @click.option("--set", "settings", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Any setting, by its name.")
+@until_stdin_ends_option
 def command(config: str | None, no_http: bool, settings: tuple[tuple[str, str], ...], **flags: str | None) -> None:
     """Run a node in the foreground. SIGTERM or Ctrl-C stops it cleanly.
 

@@ -2,6 +2,8 @@
 
 A node that dies comes back after a pause, which grows while it keeps dying. One that can't start at all (its port is
 taken, its directory is in use) ends the whole: waiting would not help, and a person should hear of it.
+
+Each has a pipe as its standard input, to which nothing is ever written: its end tells that we were killed.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class Child:
         self.program.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.program.log_file.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                *self.program.command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                *self.program.command, stdin=asyncio.subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
         self._process, self.pid = process, process.pid
         if self._stopping.is_set():

@@ -15,6 +15,8 @@ from ottla.cli.console import require_console
 from ottla.cli.failures import CommandError, ExitCode
 from ottla.cli.options import PAIR
 from ottla.cli.output import note
+from ottla.cli.stdin_end import FLAG as UNTIL_STDIN_ENDS
+from ottla.cli.stdin_end import until_stdin_ends_option
 from ottla.cli.supervisor import Child, Program, Supervisor
 from ottla.config import load_config
 from ottla.config.seeds import CLUSTER_PORT_DEFAULT
@@ -57,6 +59,7 @@ CONSOLE = "console"
 @click.option(
     "--set", "settings", type=PAIR, multiple=True, metavar="NAME=VALUE", help="Any setting, by its name, for all nodes."
 )
+@until_stdin_ends_option
 def command(
     nodes: int,
     port: int,
@@ -140,6 +143,7 @@ def _program(number: int, nodes: int, port: int, cluster_port: int, data_dir: Pa
             "--cluster-port", str(cluster_port + number - 1),
             "--seeds", seeds,
             "--data-dir", directory,
+            UNTIL_STDIN_ENDS,
             *flags,
         ],
         log_file=data_dir / f"node-{number}.log",
@@ -152,7 +156,7 @@ def _console(nodes: int, port: int, data_dir: Path) -> Program:
     log_file = data_dir / f"{CONSOLE}.log"
     return Program(
         name=CONSOLE,
-        command=[sys.executable, "-m", "ottla", "console", "--bootstrap", bootstrap],
+        command=[sys.executable, "-m", "ottla", "console", "--bootstrap", bootstrap, UNTIL_STDIN_ENDS],
         log_file=log_file,
         is_ready=lambda pid: bool(_console_address(log_file, pid)),
     )
