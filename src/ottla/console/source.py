@@ -15,12 +15,13 @@ from ottla.console.snapshot import BrokerNow, ClusterNow, PartitionNow, Quorum, 
 from ottla.errors import BrokerError, OttlaError
 from ottla.http.admin import View
 from ottla.http.api import Api
-from ottla.http.consume import CONSUMER, EARLIEST, LATEST, READ_COMMITTED
+from ottla.http.consume import CONSUMER, EARLIEST, LATEST
 from ottla.http.errors import HttpError, of_broker, require
 from ottla.metadata.image import ResourceType
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.protocol.messages.describe_quorum import ReplicaState, ResponsePartitionData
+from ottla.protocol.messages.fetch import READ_COMMITTED
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataResponsePartition
 from ottla.types import TopicPartition

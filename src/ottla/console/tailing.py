@@ -14,10 +14,10 @@ from ottla.console.searching import Seen, seen
 from ottla.errors import BrokerError, ErrorCode
 from ottla.http.api import Api
 from ottla.http.cluster import CUT_OFF, MOVED
-from ottla.http.consume import CONSUMER, FETCH_VERSION, LATEST, READ_COMMITTED, Fetched
+from ottla.http.consume import CONSUMER, FETCH_VERSION, LATEST, Fetched
 from ottla.http.filters import Filter
 from ottla.http.ways import HELD
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.protocol.messages.fetch import READ_COMMITTED, FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 KEPT_MAX = 200
 WAIT_MS = 1_000

@@ -13,9 +13,8 @@ from ottla.errors import ProtocolError, broken
 from ottla.groups.log_format import PlainRecord, decode_record, encode_record
 from ottla.groups.records import GroupRecord, OffsetCommitted, OffsetPending, TransactionEnded
 from ottla.protocol.control import ControlType, build_end_txn_marker, control_type, read_end_txn_marker
-from ottla.protocol.records import BatchHeader, Record, build_batch
+from ottla.protocol.records import NO_PRODUCER_ID, BatchHeader, Record, build_batch
 
-NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 
 

@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.errors import BrokerError
 from ottla.handlers.registry import NOT_TAKEN, short_way
-from ottla.protocol.known_fetch import (
-    BODY_BYTES_MIN,
-    BY_TOPIC_ID_FROM,
-    LOG_START_OFFSET_FROM,
-    READ_COMMITTED,
-    KnownFetch,
-    beginning,
-    is_plain,
-    know,
-)
-from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.known_fetch import BODY_BYTES_MIN, LOG_START_OFFSET_FROM, KnownFetch, beginning, is_plain, know
+from ottla.protocol.messages.fetch import BY_TOPIC_ID_FROM, READ_COMMITTED, FetchRequest
 from ottla.protocol.one_fetch import VERSION, read_request
 
 if TYPE_CHECKING:

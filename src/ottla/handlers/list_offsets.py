@@ -2,6 +2,7 @@
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.handlers.registry import handles
+from ottla.protocol.messages.fetch import READ_COMMITTED
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -18,7 +19,6 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-READ_COMMITTED = 1
 UNKNOWN = -1
 MAY_WAIT_FROM = 5
 """Clients of these versions know that a new leader may not know yet how far its predecessor had committed."""

@@ -14,6 +14,10 @@ from ottla.handlers.leader_hints import client_endpoints, leader_of
 from ottla.handlers.registry import handles
 from ottla.handlers.transactional_writes import produce_in_transaction
 from ottla.protocol.messages.produce import (
+    ACKS_ALL,
+    ACKS_LEADER,
+    ACKS_NONE,
+    BY_TOPIC_ID_FROM,
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -35,13 +39,9 @@ log_lines = logging.getLogger(__name__)
 Wait: TypeAlias = "tuple[Partition, int, tuple[list[PartitionProduceResponse], int]]"
 """A partition, the offset that must be committed, and where in the answer that is said."""
 
-ACKS_NONE = 0
-ACKS_ALL = -1
-ACKS_LEADER = 1
 ACKS = (ACKS_ALL, ACKS_NONE, ACKS_LEADER)
 NUMBERS_ARE_WRONG = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH})
 """Of a batch of an idempotent producer."""
-BY_TOPIC_ID_FROM = 13
 LEADER_HINTS_FROM = 10
 
 

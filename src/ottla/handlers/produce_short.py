@@ -16,10 +16,13 @@ from struct import error as StructError  # noqa: N812  # it is a class
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import BrokerError, ProtocolError
-from ottla.handlers.produce import ACKS_ALL, ACKS_LEADER, BY_TOPIC_ID_FROM, note_refusal, refused
+from ottla.handlers.produce import note_refusal, refused
 from ottla.handlers.registry import NOT_TAKEN, short_way
 from ottla.protocol.codec import codec_for
 from ottla.protocol.messages.produce import (
+    ACKS_ALL,
+    ACKS_LEADER,
+    BY_TOPIC_ID_FROM,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.messages.produce import (
+    BY_TOPIC_ID_FROM,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -25,7 +26,6 @@ from ottla.services import Deferred, RequestContext, gather
 from ottla.transactions.transaction import Producer
 from ottla.types import TopicPartition
 
-BY_TOPIC_ID_FROM = 13
 ABORTABLE_FROM = 11
 """Produce version from which clients know TRANSACTION_ABORTABLE."""
 ADDS_FROM = 12

@@ -15,7 +15,14 @@ from ottla.http.decoding import Aborted, Decoder
 from ottla.http.errors import CONFLICT, HttpError, bad_request
 from ottla.http.messages import Encoding, Received
 from ottla.http.ways import HELD
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ottla.protocol.messages.fetch import (
+    READ_COMMITTED,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -28,7 +35,6 @@ from ottla.protocol.records import iter_batches, read_records
 FETCH_VERSION = 12
 """The last that names topics and not their ids."""
 CONSUMER = -1
-READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
 NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}

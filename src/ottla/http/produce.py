@@ -23,6 +23,7 @@ from ottla.http.partitioner import partition_of
 from ottla.http.ways import GRACE_MS, answer_of
 from ottla.ports import Clock
 from ottla.protocol.messages.produce import (
+    ACKS_NONE,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -34,7 +35,6 @@ from ottla.services import Deferred
 
 PRODUCE_VERSION = 9
 """Names topics and not their ids, and is served by every Kafka since 2.8."""
-ACKS_NONE = 0
 LEADER = 1
 AGAIN = MOVED - {ErrorCode.KAFKA_STORAGE_ERROR}
 CHANNEL = "http-produce"

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 from ottla.ports import Bytes, Sendable
 from ottla.protocol.codec import encode
 from ottla.protocol.messages.fetch import (
+    BY_TOPIC_ID_FROM,
+    READ_COMMITTED,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -30,9 +32,7 @@ M = TypeVar("M", bound=Message)
 LOG_START_OFFSET_FROM = 5
 SESSIONS_FROM = 7
 PREFERRED_REPLICA_FROM = 11
-BY_TOPIC_ID_FROM = 13
 REPLICA_STATE_FROM = 15
-READ_COMMITTED = 1
 NO_EPOCH = -1
 NO_SESSION_EPOCH = -1
 NOTHING: list[tuple[int, Sendable]] = []

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.observability.metrics import Histogram
 from ottla.ports import header_of
-from ottla.protocol.known_fetch import BY_TOPIC_ID_FROM, READ_COMMITTED
 from ottla.protocol.messages.fetch import (
+    BY_TOPIC_ID_FROM,
+    READ_COMMITTED,
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,

@@ -10,13 +10,18 @@ from typing import Any, TypeAlias
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.ports import Bytes
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ottla.protocol.messages.produce import (
+    ACKS_ALL,
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from ottla.protocol.schema import Request
 from ottla.runtime.dispatch import Router
 from ottla.services import Deferred, RequestContext, Services
 from ottla.storage.log import Origin
 
-ACKS_ALL = -1
 TIMEOUT_MS = 30_000
 PRODUCE_VERSION = 11
 """The newest that names topics and not their ids."""

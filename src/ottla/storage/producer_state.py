@@ -20,7 +20,6 @@ from ottla.errors import BrokerError, ErrorCode
 from ottla.storage.producer_snapshot import SnapshotEntry
 
 BATCHES_KEPT = 5
-NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_OFFSET = -1
 OF_A_STRANGER = -2

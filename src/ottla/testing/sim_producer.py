@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import (
+    ACKS_ALL,
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
@@ -36,7 +37,6 @@ UNDER_WAY_MAX = 5
 AT_ONCE_S_MAX = 0.002
 AT_ONCE = 0.8
 """How likely one that is told of another leader does not wait."""
-ACKS_ALL = -1
 NEVER_RIGHT = frozenset(
     {ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_REQUEST}
 )

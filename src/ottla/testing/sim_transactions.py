@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.errors import CorruptBatchError, ErrorCode
 from ottla.protocol.control import ControlType, control_type
 from ottla.protocol.messages.end_txn import EndTxnRequest
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from ottla.protocol.messages.fetch import READ_COMMITTED, FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 FIND_VERSION, INIT_VERSION, PRODUCE_VERSION, END_VERSION, FETCH_VERSION = 4, 5, 12, 5, 12
 TRANSACTION_KEY = 1
-READ_COMMITTED = 1
 TIMEOUT_MS = 4_000
 ATTEMPTS_MAX = 30
 COMMITS = 0.7

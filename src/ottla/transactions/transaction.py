@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.errors import invariant
+from ottla.protocol.records import NO_PRODUCER_ID
 from ottla.transactions.states import NEXT, TransactionState
 from ottla.types import TopicPartition
 from ottla.values import value
 
-NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
 EPOCH_MAX = 2**15 - 1

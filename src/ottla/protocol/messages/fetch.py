@@ -18,6 +18,10 @@ from collections.abc import Sequence
 from ottla.protocol.primitives import INT32_MAX, RecordPieces, Uuid, int8, int16, int32, int64
 from ottla.protocol.schema import Message, Request, Response, request, response, since, tagged, until
 
+BY_TOPIC_ID_FROM = 13
+READ_COMMITTED = 1
+"""The isolation level; the other one is 0."""
+
 
 class ReplicaState(Message):
     replica_id: int32 = -1

@@ -19,6 +19,11 @@ from collections.abc import Sequence
 from ottla.protocol.primitives import Records, Uuid, int16, int32, int64
 from ottla.protocol.schema import Message, Request, Response, request, response, since, tagged, until
 
+ACKS_NONE = 0
+ACKS_LEADER = 1
+ACKS_ALL = -1
+BY_TOPIC_ID_FROM = 13
+
 
 class PartitionProduceData(Message):
     index: int32 = 0
