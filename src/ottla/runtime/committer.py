@@ -76,11 +76,11 @@ class SyncPace:
 class Gathering:
     """How many batches have shared a commit lately, and whether to wait for as many.
 
-    In turns of the loop and not by the clock, which a simulation would stop: an idle turn takes some 5 µs, and a sync
-    as much as twenty.
+    In turns of the loop and not by the clock, which a simulation would stop: an idle turn takes some 2 to 5 µs, and a
+    sync as much as fifty.
     """
 
-    TURNS_MAX = 24
+    TURNS_MAX = 48
 
     def __init__(self) -> None:
         self._recent = [0] * 4
