@@ -16,7 +16,7 @@ from ottla.config import NetworkConfig
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.runtime.disk import FileStretch, OsDisk, OsFile
-from ottla.runtime.large_answers import WAITING_BYTES
+from ottla.runtime.large_answers import TURN_BYTES, WAITING_BYTES
 from ottla.services import Deferred
 from tests.runtime.connection_rig import HEARTBEAT, Client, Rig, api, beat, rig, run, until
 
@@ -57,7 +57,7 @@ def sent_whole(stretch: FileStretch) -> bytes:
     with sender, receiver:
         sender.setblocking(False)
         while stretch.size:
-            while stretch.size and stretch.send(sender.fileno()):
+            while stretch.size and stretch.send(sender.fileno(), SIZE):
                 pass
             arrived += receiver.recv(SIZE)
         sender.close()
@@ -82,7 +82,7 @@ def test_a_full_socket_takes_nothing_and_what_is_read_then_is_not_sent_again(dis
     sender, receiver = socket.socketpair()
     with sender, receiver:
         sender.setblocking(False)
-        while stretch.send(sender.fileno()):
+        while stretch.send(sender.fileno(), SIZE):
             pass
         sent = SIZE - stretch.size
         assert 0 < sent < SIZE
@@ -132,7 +132,7 @@ def test_a_file_that_was_cut_cannot_be_sent_and_the_read_says_so(disk: OsDisk) -
     os.truncate(f"{disk.root}/segment", 0)
     sender, receiver = socket.socketpair()
     with sender, receiver:
-        assert not stretch.send(sender.fileno())
+        assert not stretch.send(sender.fileno(), SIZE)
     with pytest.raises(OSError, match="ends before it should"):
         stretch.read(10)
     assert file.stretch(10, 0, HEADER) == b""
@@ -260,6 +260,51 @@ def test_a_large_answer_waits_for_what_the_transport_still_has(disk: OsDisk) -> 
             assert connection._transport.get_write_buffer_limits()[1] == 64 * MIB
 
     run(scenario)
+
+
+def test_others_are_served_while_a_reader_takes_all_that_is_sent(disk: OsDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As fast as it comes: the socket is never full."""
+    monkeypatch.setattr(os, "sendfile", endless := Endless())
+    file = filled(disk)
+    begun_at: list[int] = []
+
+    def large(_: int) -> FetchResponse:
+        begun_at.append(endless.sent_bytes)
+        return answer_of(stretch_of(file), stretch_of(file))
+
+    async def scenario() -> None:
+        async with rig(fetching(large), HEARTBEAT) as served:
+            other = await served.connect()
+            reader = await served.connect()
+            await until(lambda: len(served.server.connections) == 2)
+            other.send(beat(5), 4)
+            for number in range(3):
+                ask(reader, number)
+            assert (await other.answer(HeartbeatRequest, 4))[1].error_code == 5
+            await until(lambda: endless.sent_bytes == 6 * SIZE)
+            assert begun_at == [0, 2 * SIZE, 4 * SIZE]
+            (connection,) = [one for one in served.server.connections if one.bytes_out > SIZE]
+            await until(lambda: connection._large is None)
+            assert not connection.held
+
+    run(scenario)
+    assert max(endless.sent_at_once) <= TURN_BYTES
+    assert len(endless.sent_at_once) == 6 * SIZE // TURN_BYTES
+
+
+class Endless:
+    """A socket that takes everything."""
+
+    def __init__(self) -> None:
+        self.sent_at_once: list[int] = []
+
+    @property
+    def sent_bytes(self) -> int:
+        return sum(self.sent_at_once)
+
+    def __call__(self, to: int, descriptor: int, position: int, size: int) -> int:
+        self.sent_at_once.append(size)
+        return size
 
 
 async def begun(served: Rig, file: OsFile) -> Client:

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import struct
 from collections import deque
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -175,11 +176,10 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._server.unsent_bytes -= self.unsent_bytes
         self.unsent_bytes = 0
-        if self._large is not None:
-            if not self._large.go_on():
-                return
-            self._large = None
-        self.release(CLIENT_IS_SLOW)
+        if self._large is None:
+            self.release(CLIENT_IS_SLOW)
+        else:
+            self._go_on()
 
     # Reading.
 
@@ -390,12 +390,21 @@ class Connection(asyncio.BufferedProtocol):
         if self._large is not None:
             self._large.add(pieces)
         elif any(isinstance(piece, FileStretch) for piece in pieces):
-            large = LargeAnswers(self._transport, self._server.limits.send_buffer_bytes_max)
+            server = self._server
+            soon = partial(server.loop.call_soon, self._go_on)
+            large = LargeAnswers(self._transport, server.limits.send_buffer_bytes_max, soon)
             large.add(pieces)
             if not large.begin():
                 self._large = large
+                self.hold(CLIENT_IS_SLOW)
         else:
             self._transport.writelines(cast("list[bytes]", pieces))
+
+    def _go_on(self) -> None:
+        """Send more of what is left of large answers."""
+        if self._large is not None and self._large.go_on():
+            self._large = None
+            self.release(CLIENT_IS_SLOW)
 
     # Holding back.
 

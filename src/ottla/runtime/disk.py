@@ -180,18 +180,19 @@ class FileStretch(Stretch):
     def __del__(self) -> None:
         self._file.unpin()
 
-    def send(self, to: int) -> bool:
-        """As much as that socket takes at once. False if nothing went this way."""
+    def send(self, to: int, most_bytes: int) -> int:
+        """As much as that socket takes at once, up to `most_bytes`; how many those were. 0 if none went this way."""
         try:
-            self._move(os.sendfile(to, self._descriptor, self._position, self.size))
+            sent = os.sendfile(to, self._descriptor, self._position, min(self.size, most_bytes))
+            self._move(sent)
         except BlockingIOError:
-            return False
+            return 0
         except ConnectionError:
             raise
         except OSError as error:
             self._file.refused(error)
-            return False
-        return True
+            return 0
+        return sent
 
     def read(self, size: int) -> bytes:
         """The next of it, instead of sending it. OSError if there is none."""

@@ -5,6 +5,9 @@ and what the socket has no room for is left in a line, behind which later answer
 
 The transport is who waits for room. It is given the next few bytes, with a bound of nothing on what it may buffer, so
 that it holds the connection back, and says when they have left.
+
+A reader on the same machine may take the bytes as fast as they are sent. So that others are served meanwhile, only so
+many are sent in one turn of the loop.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.runtime.disk import FileStretch
@@ -27,16 +30,23 @@ log = logging.getLogger(__name__)
 
 WAITING_BYTES = 16 * 1024
 """What the transport gets while the socket is full."""
+TURN_BYTES = 4 << 20
+"""What is sent in one turn of the loop: a millisecond or two."""
 
 
 class LargeAnswers:
     """What one connection is sent of them, and what comes after."""
 
-    __slots__ = ("_bytes_max", "_left", "_transport")
+    __slots__ = ("_bytes_max", "_go_on_soon", "_left", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, send_buffer_bytes_max: int) -> None:
-        """`send_buffer_bytes_max`: what the transport may buffer when nothing is left here."""
+    def __init__(
+        self, transport: asyncio.Transport, send_buffer_bytes_max: int, go_on_soon: Callable[[], object]
+    ) -> None:
+        """`send_buffer_bytes_max`: what the transport may buffer when nothing is left here. `go_on_soon` has `go_on`
+        called in the next turn of the loop.
+        """
         self._transport = transport
+        self._go_on_soon = go_on_soon
         self._bytes_max = send_buffer_bytes_max
         self._left: deque[Bytes | FileStretch] = deque()
 
@@ -44,7 +54,7 @@ class LargeAnswers:
         self._left.extend(pieces)
 
     def begin(self) -> bool:
-        """Send; False if something is left, for `go_on` when the transport says that it can be written to again."""
+        """Send; False if something is left, for `go_on` when its turn or the transport's word comes."""
         if self._transport.get_write_buffer_size():
             self._transport.set_write_buffer_limits(high=0)
             return False
@@ -55,9 +65,13 @@ class LargeAnswers:
         transport = self._transport
         while not transport.is_closing():
             try:
-                if self._fill_socket():
+                room_bytes = self._fill_socket(TURN_BYTES)
+                if not self._left:
                     transport.set_write_buffer_limits(high=self._bytes_max)
                     break
+                if not room_bytes:
+                    self._go_on_soon()
+                    return False
                 piece = self._take()
             except OSError as error:
                 if not isinstance(error, ConnectionError):
@@ -71,18 +85,20 @@ class LargeAnswers:
         self._left.clear()
         return True
 
-    def _fill_socket(self) -> bool:
-        """False if something is left that does not go this way, at least not now."""
+    def _fill_socket(self, most_bytes: int) -> int:
+        """Send until nothing is left or goes this way, or so many bytes of files have gone. How many have not."""
         left = self._left
         connection = self._transport.get_extra_info("socket")
         descriptor = connection.fileno()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # no packet for the few bytes between stretches
         try:
-            while left:
+            while left and most_bytes:
                 piece = left[0]
                 if isinstance(piece, FileStretch):
-                    if not piece.send(descriptor):
-                        return False
+                    sent = piece.send(descriptor, most_bytes)
+                    if not sent:
+                        break
+                    most_bytes -= sent
                     if piece.size:
                         continue
                 else:
@@ -92,10 +108,10 @@ class LargeAnswers:
                         continue
                 left.popleft()
         except BlockingIOError:
-            return False
+            pass
         finally:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
-        return True
+        return most_bytes
 
     def _take(self) -> Bytes:
         """A little of what is left."""
