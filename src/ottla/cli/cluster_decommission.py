@@ -7,6 +7,7 @@ a few partitions at a time. Only the end needs somebody who stops the process: t
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import click
 
@@ -19,7 +20,7 @@ from ottla.cli.output import confirm, note, print_changes, progress
 from ottla.cli.wire import ask, error_text
 from ottla.config.cluster import Placement
 from ottla.errors import ErrorCode
-from ottla.metadata.balancer_plan import Scope, plan_moves
+from ottla.metadata.balancer_plan import Blocked, Scope, plan_moves
 from ottla.metadata.image import ResourceType
 from ottla.metadata.placement import PLACEMENT
 from ottla.protocol.messages.describe_cluster import DescribeClusterBroker
@@ -33,6 +34,8 @@ from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, U
 
 SET = 0
 LOOK_S = 0.5
+BLOCKED_S = 5.0
+"""A node that was just restarted, or is slow for a moment, can take partitions again soon."""
 UNREGISTER_TRIES = 100
 
 
@@ -85,23 +88,28 @@ def _wait_until_empty(bootstrap: str, node: int) -> None:
     """CommandError if what is left can't go anywhere."""
     view = ClusterView(bootstrap)
     total = view.holds(node)
+    had_way_out = time.monotonic()
     with progress(f"emptying node {node}", total, "partitions") as tell:
         while left := view.holds(node):
             tell(max(0, total - left))
-            _require_way_out(view, node)
+            blocked = _without_way_out(view, node)
+            if not blocked:
+                had_way_out = time.monotonic()
+            elif time.monotonic() - had_way_out > BLOCKED_S:
+                print_blocked(blocked)
+                raise CommandError(
+                    f"{len(blocked)} partitions can't leave node {node}",
+                    hint="Add a node and it goes on by itself, or take it back with --cancel.",
+                )
             time.sleep(LOOK_S)
             view = ClusterView(bootstrap)
 
 
-def _require_way_out(view: ClusterView, node: int) -> None:
+def _without_way_out(view: ClusterView, node: int) -> Sequence[Blocked]:
+    """What can't leave the node, if nothing moves meanwhile."""
     plan = plan_moves(view.image({node: Placement.DRAINING.value}), scope=Scope.AUTOMATIC)
     blocked = [one for one in plan.blocked if one.broker_id == node]
-    if blocked and not plan.moves and not view.reassignments().topics:
-        print_blocked(blocked)
-        raise CommandError(
-            f"{len(blocked)} partitions can't leave node {node}",
-            hint="Add a node and it goes on by itself, or take it back with --cancel.",
-        )
+    return blocked if not plan.moves and not view.reassignments().topics else ()
 
 
 def _end_votes(bootstrap: str, node: int) -> None:
