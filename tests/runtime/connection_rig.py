@@ -19,7 +19,7 @@ from ottla.runtime.dispatch import Router
 from ottla.runtime.outbox import Outbox
 from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
-from ottla.services import RequestContext
+from ottla.services import Deferred, RequestContext
 
 Handler = Callable[[Any, RequestContext], Any]
 
@@ -124,3 +124,11 @@ def echo_generation(request: HeartbeatRequest, _: RequestContext) -> HeartbeatRe
 
 
 HEARTBEAT = api(HeartbeatRequest, echo_generation)
+
+
+class Later(list[Deferred[Any]]):
+    """A handler that leaves it to the test to answer; it holds what waits, in the order of the requests."""
+
+    def __call__(self, *_: Any) -> Deferred[Any]:
+        self.append(Deferred())
+        return self[-1]

@@ -13,7 +13,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.services import Deferred, RequestContext
-from tests.runtime.connection_rig import HEARTBEAT, api, beat, frame, rig, run, until
+from tests.runtime.connection_rig import HEARTBEAT, Later, api, beat, frame, rig, run, until
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
@@ -202,14 +202,10 @@ def _features(size: int) -> Any:
 
 
 def test_too_many_answers_in_waiting_hold_back_further_requests() -> None:
-    waiting: list[Deferred[HeartbeatResponse]] = []
-
-    def later(*_: Any) -> Any:
-        waiting.append(Deferred())
-        return waiting[-1]
+    waiting = Later()
 
     async def scenario() -> None:
-        async with rig(api(HeartbeatRequest, later), limits=NetworkConfig(requests_queued_max=4)) as server:
+        async with rig(api(HeartbeatRequest, waiting), limits=NetworkConfig(requests_queued_max=4)) as server:
             client = await server.connect()
             client.writer.write(b"".join(frame(beat(n), 4, n) for n in range(10)))
             await until(lambda: len(waiting) >= 4)
@@ -267,14 +263,10 @@ def test_one_connection_too_many_is_turned_away() -> None:
 
 def test_an_answer_to_a_connection_that_was_just_lost_disturbs_nobody() -> None:
     """Between the loss and the loop's word of it the transport refuses everything."""
-    waiting: list[Deferred[Any]] = []
-
-    def later(request: HeartbeatRequest, _: RequestContext) -> Any:
-        waiting.append(Deferred())
-        return waiting[-1]
+    waiting = Later()
 
     async def scenario() -> None:
-        async with rig(api(HeartbeatRequest, later)) as served:
+        async with rig(api(HeartbeatRequest, waiting)) as served:
             client = await served.connect()
             client.send(beat(1), 4)
             await until(lambda: len(waiting) == 1)

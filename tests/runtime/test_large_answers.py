@@ -17,8 +17,7 @@ from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, 
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.runtime.disk import FileStretch, OsDisk, OsFile
 from ottla.runtime.large_answers import TURN_BYTES, WAITING_BYTES
-from ottla.services import Deferred
-from tests.runtime.connection_rig import HEARTBEAT, Client, Rig, api, beat, rig, run, until
+from tests.runtime.connection_rig import HEARTBEAT, Client, Later, Rig, api, beat, rig, run, until
 
 MIB = 1 << 20
 SIZE = 8 * MIB
@@ -209,14 +208,10 @@ def test_a_slow_client_costs_no_memory_and_gets_everything_in_order(disk: OsDisk
 
 def test_answers_that_become_ready_while_a_large_one_leaves_come_after_it(disk: OsDisk) -> None:
     file = filled(disk)
-    waiting: list[Deferred[Any]] = []
-
-    def later(number: int) -> Deferred[Any]:
-        waiting.append(Deferred())
-        return waiting[-1]
+    waiting = Later()
 
     async def scenario() -> None:
-        async with rig(fetching(later)) as served:
+        async with rig(fetching(waiting)) as served:
             client = await served.connect()
             for number in range(4):
                 ask(client, number)
@@ -236,14 +231,10 @@ def test_answers_that_become_ready_while_a_large_one_leaves_come_after_it(disk: 
 
 def test_a_large_answer_waits_for_what_the_transport_still_has(disk: OsDisk) -> None:
     file = filled(disk)
-    waiting: list[Deferred[Any]] = []
-
-    def later(number: int) -> Deferred[Any]:
-        waiting.append(Deferred())
-        return waiting[-1]
+    waiting = Later()
 
     async def scenario() -> None:
-        async with rig(fetching(later), limits=NetworkConfig(send_buffer_bytes_max=64 * MIB)) as served:
+        async with rig(fetching(waiting), limits=NetworkConfig(send_buffer_bytes_max=64 * MIB)) as served:
             client = await served.connect()
             ask(client, 0)
             ask(client, 1)
