@@ -29,6 +29,7 @@ from ottla.membership.wire import (
     Message,
     Ping,
     Refused,
+    Suspect,
     Sync,
     SyncReply,
 )
@@ -198,6 +199,43 @@ def test_a_process_that_is_older_than_what_is_known_is_told() -> None:
     node.meet(later)
     node.hear(Peer(2, run_id=8), Ping(1, 1))
     assert [packet.entries[0] for _, _, packet in node.log if packet.message == Refused()] == [later.alive()]
+
+
+# What a node has seen for itself
+
+
+def test_a_member_that_is_accused_is_suspected_at_once_and_everybody_is_told() -> None:
+    node, others = Node(), peers(2, 3)
+    node.meet(*others)
+    node.take(node.membership.accuse(2, node.now_ms))
+    assert node.changes(about=2) == [Change.SUSPECTED]
+    node.run(node.config.gossip_interval_ms)
+    suspicion = Suspect(2, others[0].run_id, 0, 1)
+    assert {to for _, to, packet in node.log if suspicion in packet.entries} == {peer.address for peer in others}
+
+
+def test_a_member_that_is_accused_can_deny_it() -> None:
+    node, (two, _) = Node(), peers(2, 3)
+    node.meet(two, Peer(3))
+    node.take(node.membership.accuse(2, node.now_ms))
+    node.hear(two, Gossip(), two.alive(incarnation=1))
+    assert (node.status_of(2), node.changes(about=2)) == (Status.ALIVE, [Change.SUSPECTED, Change.ALIVE])
+
+
+@pytest.mark.parametrize("accused", [1, 9])
+def test_nobody_accuses_itself_or_a_stranger(accused: int) -> None:
+    node = Node()
+    node.meet(*peers(2, 3))
+    node.take(node.membership.accuse(accused, node.now_ms))
+    assert (node.events, node.said(Suspect)) == ([], [])
+
+
+def test_a_node_that_left_accuses_nobody() -> None:
+    node = Node()
+    node.meet(*peers(2, 3))
+    node.take(node.membership.leave(node.now_ms))
+    node.take(node.membership.accuse(2, node.now_ms))
+    assert (node.status_of(2), node.said(Suspect)) == (Status.ALIVE, [])
 
 
 # Leaving

@@ -1,3 +1,5 @@
+import pytest
+
 from ottla.config import BrokerConfig, ClusterConfig
 from ottla.metadata.sessions import Sessions
 
@@ -52,6 +54,31 @@ def test_a_suspect_that_a_new_controller_never_heard_from_has_a_quarter_of_a_lea
     sessions.suspect([2])
     assert lapsed_at(sessions, LEASE_MS // 4 - 100) == []
     assert lapsed_at(sessions, LEASE_MS // 4) == [2]
+
+
+def test_a_broker_whose_process_has_ended_has_no_time_at_all() -> None:
+    sessions = sessions_of(1, 2)
+    sessions.heard(2, 50, 0)
+    sessions.suspect([2], ended=[2])
+    assert sessions.next_look_ms() == 50
+    assert not sessions.is_open(2, 50)
+    assert sessions.lapsed(50) == [2]
+    assert sessions.is_open(1, 50)
+
+
+def test_a_broker_whose_process_had_ended_before_this_controller_began_has_none_either() -> None:
+    sessions = sessions_of(1, 2)
+    sessions.suspect([2], ended=[2])
+    assert sessions.lapsed(0) == [2]
+
+
+@pytest.mark.parametrize("how", ["heard", "registered"])
+def test_a_broker_that_speaks_after_its_process_seemed_to_have_ended_has_the_lease(how: str) -> None:
+    sessions = sessions_of(2)
+    sessions.suspect([2], ended=[2])
+    getattr(sessions, how)(2, 0, 9)
+    assert lapsed_at(sessions, LEASE_MS - 100) == []
+    assert lapsed_at(sessions, LEASE_MS) == [2]
 
 
 def test_suspicion_that_ends_gives_the_whole_session_back() -> None:

@@ -399,14 +399,71 @@ def test_the_next_voter_campaigns_if_the_first_is_dead_too() -> None:
     assert net.leader.node_id == 3
 
 
-def test_nobody_doubts_a_leader_that_was_heard_a_moment_ago() -> None:
+def test_a_leader_that_was_heard_a_moment_ago_may_miss_no_other_heartbeat_when_it_is_doubted() -> None:
     net = Net([1, 2, 3])
     leader = net.elect(1)
     net.tick(2, 3, count=SETTINGS.heartbeat_ticks)
     for node_id in (2, 3):
         net[node_id].node.doubt_leader()
-    net.tick(2, 3, count=1 + DOUBT_TICKS)
+        assert net[node_id].node.quiet_ticks == 0
     net.settle()
+    assert (leader.node.is_leader, leader.node.term) == (True, 1)
+
+    net.crash(1)
+    net.pass_time(2)
+
+    assert net.leader.node_id == 2
+
+
+@pytest.mark.parametrize("how", ["is heard", "is trusted"])
+def test_a_doubt_ends_when_the_leader(how: str) -> None:
+    net = Net([1, 2, 3])
+    net.elect(1)
+    net.tick(2, 3, count=SETTINGS.heartbeat_ticks)
+    for node_id in (2, 3):
+        net[node_id].node.doubt_leader()
+    if how == "is heard":
+        net.tick(1, count=SETTINGS.heartbeat_ticks)
+        net.settle()
+        silence(net, SETTINGS.heartbeat_ticks + 2)
+    else:
+        for node_id in (2, 3):
+            net[node_id].node.trust_leader()
+        silence(net, 2)
+    net.settle()
+    assert net[2].node.leader_id == net[3].node.leader_id == 1, "it is waited for as long as usual"
+
+
+def test_a_leader_whose_process_has_ended_is_replaced_at_once() -> None:
+    net = Net([1, 2, 3])
+    net.elect(1)
+    net.crash(1)
+    for node_id in (2, 3):
+        net[node_id].node.doubt_leader(has_ended=True)
+    net.pass_time(1)
+    assert net.leader.node_id == 2
+
+
+def test_voters_that_doubt_at_the_same_moment_do_not_campaign_at_the_same_moment() -> None:
+    """Their votes would be split."""
+    net = Net([1, 2, 3])
+    net.elect(1)
+    net.crash(1)
+    for node_id in (2, 3):
+        net[node_id].node._core.election_timeout_ticks = ELECTION_TICKS  # the shortest of all by chance
+        net[node_id].node.doubt_leader(has_ended=True)
+    net.tick(2, 3, count=1)
+    assert (net[2].node.leader_id, net[3].node.leader_id) == (None, 1)
+
+
+def test_a_leader_whose_process_seems_to_have_ended_and_that_is_heard_stays_one() -> None:
+    net = Net([1, 2, 3])
+    leader = net.elect(1)
+    for node_id in (2, 3):
+        net[node_id].node.doubt_leader(has_ended=True)
+    net.tick(1, count=SETTINGS.heartbeat_ticks)
+    net.settle()
+    net.pass_time(4 * ELECTION_TICKS)
     assert (leader.node.is_leader, leader.node.term) == (True, 1)
 
 

@@ -60,6 +60,28 @@ def test_a_dead_node_is_suspected_within_a_second() -> None:
     run(scenario)
 
 
+def test_a_node_whose_process_has_ended_is_suspected_at_once_until_it_answers() -> None:
+    async def scenario() -> None:
+        pairs = await cluster(1, 2, 3)
+        gossip = pairs[1][1]
+        changes: list[MemberChanged] = []
+        gossip.on_change(changes.append)
+        gossip.process_ended(1)
+        seen = gossip.dead(), gossip.ended()
+        await until(lambda: not gossip.dead())
+        gossip.process_ended(9)
+        told = [event.change for event in changes]
+        pairs[0][0].die()
+        await until(lambda: 1 in gossip.dead())
+        close(pairs[1:])
+
+        assert seen == (frozenset({1}), frozenset({1}))
+        assert told == [Change.SUSPECTED, Change.ALIVE]
+        assert gossip.ended() == frozenset(), "it was wrong the first time, and the second time nobody has seen it"
+
+    run(scenario)
+
+
 def test_one_that_leaves_says_so() -> None:
     async def scenario() -> None:
         (one, gossip), two, three = await cluster(1, 2, 3)

@@ -1,4 +1,4 @@
-"""The controller hears of those whom gossip takes for dead, and of nothing else."""
+"""The controller hears of those whom gossip takes for dead, and of those whose process has ended."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -14,6 +14,7 @@ class Metadata:
         self.is_active = False
         self.image = SimpleNamespace(brokers={1: None, 2: None})
         self.told: list[frozenset[int]] = []
+        self.ended: list[frozenset[int]] = []
         self.listeners: list[Callable[[bool], None]] = []
         self.refuses = False
 
@@ -28,12 +29,17 @@ class Metadata:
     def call(self, decide: Callable[[Any, Any, int], object]) -> None:
         if self.refuses:
             raise BrokerError(ErrorCode.NOT_CONTROLLER)
-        decide(SimpleNamespace(suspect=self.told.append), None, 0)
+        decide(SimpleNamespace(suspect=self.suspect), None, 0)
+
+    def suspect(self, dead: frozenset[int], ended: frozenset[int]) -> None:
+        self.told.append(dead)
+        self.ended.append(ended)
 
 
 class Gossip:
     def __init__(self) -> None:
         self.gone: frozenset[int] = frozenset()
+        self.have_ended: frozenset[int] = frozenset()
         self.known = {1, 2}
         self.listeners: list[Callable[[object], None]] = []
 
@@ -42,6 +48,9 @@ class Gossip:
 
     def dead(self) -> frozenset[int]:
         return self.gone
+
+    def ended(self) -> frozenset[int]:
+        return self.have_ended
 
     def member(self, node_id: int) -> object | None:
         return node_id if node_id in self.known else None
@@ -66,7 +75,7 @@ class Rig:
         self.gossip: Any = Gossip()
         self.timers: Any = Timers()
         make: Any = Hints
-        make(self.metadata, self.gossip, self.timers)
+        self.hints: Hints = make(self.metadata, self.gossip, self.timers)
 
 
 def test_only_the_active_controller_is_told() -> None:
@@ -122,3 +131,16 @@ def test_who_is_registered_and_was_never_met_counts_after_a_while() -> None:
     have_met()
 
     assert rig.metadata.told == [frozenset({2})]
+
+
+def test_a_process_that_has_ended_is_told_also_of_a_node_that_was_suspected_before() -> None:
+    rig = Rig()
+    rig.metadata.become(True)
+    rig.gossip.change(2)
+    rig.gossip.have_ended = frozenset({2})
+
+    for _ in range(2):
+        rig.hints.tell()
+
+    assert rig.metadata.told == [frozenset({2})] * 2
+    assert rig.metadata.ended == [frozenset(), frozenset({2})]

@@ -25,7 +25,9 @@ class Side:
         self._addresses = addresses
         self.peers = Peers(loop=asyncio.get_running_loop(), hello=hello, resolve=addresses.get)
         self.heard: list[tuple[int, bytes]] = []
+        self.ended: list[int] = []
         self.peers.on_message = self._hear
+        self.peers.on_ended = self.ended.append
 
     def _hear(self, message: Message, directory_id: bytes) -> None:
         self.heard.append((message.term, directory_id))
@@ -82,6 +84,87 @@ def test_a_node_that_was_away_is_found_again_wherever_it_is() -> None:
         await until(is_heard)
         await one.peers.close()
         await again.peers.close()
+
+    run(scenario)
+
+
+async def is_answered(one: Side, to: int) -> None:
+    """Both have heard of each other."""
+    link = one.peers._links.get(to)
+    await until(lambda: link is not None and link._dialled is not None and link._dialled.was_heard)
+
+
+def test_a_node_whose_process_ends_is_noticed_at_once() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        one, two = await Side(1, addresses).listen(), await Side(2, addresses).listen()
+        one.say(2, 1)
+        await is_answered(one, 2)
+
+        await two.peers.close()
+
+        await until(lambda: one.ended == [2])
+        for _ in range(3):
+            one.say(2, 2)
+            await asyncio.sleep(0.1)  # dialled again, and refused again
+        assert one.ended == [2], "once"
+        await one.peers.close()
+
+    run(scenario)
+
+
+def test_a_node_that_ends_a_connection_and_still_listens_has_not_ended() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        one, two = await Side(1, addresses).listen(), await Side(2, addresses).listen()
+        one.say(2, 1)
+        await is_answered(one, 2)
+        (incoming,) = two.peers._incoming
+
+        incoming.abort()
+
+        await until(lambda: bool(two.peers._incoming) and incoming not in two.peers._incoming)
+        assert one.ended == []
+        await one.peers.close()
+        await two.peers.close()
+
+    run(scenario)
+
+
+def test_a_node_that_keeps_ending_connections_is_not_looked_for_all_the_time() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        accepted = 0
+
+        async def answer_and_close(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal accepted
+            accepted += 1
+            writer.writelines(frame(FrameKind.HEARD))
+            writer.close()
+
+        server = await asyncio.start_server(answer_and_close, "127.0.0.1", 0)
+        addresses[2] = ("127.0.0.1", server.sockets[0].getsockname()[1])
+        one = await Side(1, addresses).listen()
+        one.say(2, 1)
+        await until(lambda: accepted == 2)
+        await asyncio.sleep(0.2)
+        assert accepted == 2, "it is dialled, and looked for, and then only when there is something to say"
+        await one.peers.close()
+        server.close()
+
+    run(scenario)
+
+
+def test_a_node_that_was_never_there_has_not_ended() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        one, two = await Side(1, addresses).listen(), await Side(2, addresses).listen()
+        await two.peers.close()
+
+        def is_refused_twice() -> bool:
+            one.say(2, 1)
+            link = one.peers._links[2]
+            return link._retry_s > 2 * peers_module.RETRY_S_MIN
+
+        await until(is_refused_twice)
+        assert one.ended == []
+        await one.peers.close()
 
     run(scenario)
 

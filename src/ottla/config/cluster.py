@@ -37,7 +37,8 @@ class ClusterConfig:
     )
     """A broker that the controller has not heard from for this long is fenced: it leads nothing any more."""
     broker_lease_ms: int = setting(800, at_least=100, at_most=INT32_MAX)
-    """The same for a broker that gossip takes for dead as well: two signs agree, so less time is enough."""
+    """The same for a broker that gossip takes for dead as well: two signs agree, so less time is enough. A broker whose
+    process was seen to have ended is not waited for."""
     voters_max: int = setting(3, at_least=1, at_most=9)
     """Nodes that join become voters by themselves while the cluster has fewer than this many."""
     auto_rebalance_enable: bool = True

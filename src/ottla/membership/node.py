@@ -133,6 +133,14 @@ class Membership:
         wide, narrow = load[:2], load[2:]
         self._load = Load(*(_within(figure, UINT64_MAX) for figure in wide), *(_within(n, UINT32_MAX) for n in narrow))
 
+    def accuse(self, node_id: int, now_ms: int) -> Effects:
+        """This node has seen for itself that a member is not there: it need not be probed first."""
+        self._advance(now_ms)
+        member = self._roster.get(node_id)
+        if self.me.status != Status.LEFT and member is not None:
+            self._judge.accuse(node_id, member.run_id, self._now_ms)
+        return self._effects()
+
     def leave(self, now_ms: int) -> Effects:
         """Say goodbye to everybody. Nothing is listened to any more; once `next_deadline_ms` is None all is said."""
         self._advance(now_ms)

@@ -139,9 +139,10 @@ class Controller:
             self._rests_until_ms = now_ms + REST_MS
         return Result(records=records)
 
-    def suspect(self, dead: Iterable[int]) -> Result[MetadataRecord, bool]:
-        """Gossip takes these brokers for dead, and no others: for them `broker_lease_ms` is enough silence."""
-        self._sessions.suspect(dead)
+    def suspect(self, dead: Iterable[int], ended: Iterable[int] = ()) -> Result[MetadataRecord, bool]:
+        """Gossip takes these brokers for dead, and no others: for them `broker_lease_ms` is enough silence. Those whose
+        processes have `ended` are not waited for at all."""
+        self._sessions.suspect(dead, ended)
         return Result(response=True)
 
     def carry(self, loads: Loads) -> Result[MetadataRecord, bool]:

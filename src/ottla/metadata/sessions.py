@@ -41,6 +41,7 @@ class Sessions:
         self._absence_ms = max(self._lease_ms, 2 * self._look_interval_ms)
         self._sessions: dict[int, Session] = {}
         self._suspected: frozenset[int] = frozenset()
+        self._ended: set[int] = set()
         self._looked_ms = 0
         self._began_offset = -1
 
@@ -54,10 +55,12 @@ class Sessions:
     def registered(self, broker_id: int, now_ms: int, offset: int) -> None:
         """A broker has started: its registration is at `offset` of the metadata log."""
         self._note_looking(now_ms)
+        self._ended.discard(broker_id)
         self._sessions[broker_id] = Session(now_ms, heard=True, registered_offset=offset)
 
     def heard(self, broker_id: int, now_ms: int, metadata_offset: int) -> Session:
         self._note_looking(now_ms)
+        self._ended.discard(broker_id)
         before = Session(now_ms, heard=True, registered_offset=self._began_offset)
         session = self._sessions.setdefault(broker_id, before)
         session.contact_ms, session.heard, session.metadata_offset = now_ms, True, metadata_offset
@@ -72,9 +75,11 @@ class Sessions:
         """Nothing is expected of a broker any more."""
         self._sessions.pop(broker_id, None)
 
-    def suspect(self, dead: Iterable[int]) -> None:
-        """Gossip takes these for dead, and no others."""
+    def suspect(self, dead: Iterable[int], ended: Iterable[int] = ()) -> None:
+        """Gossip takes these for dead, and no others; the processes of some have ended, as this node has seen: they are
+        not waited for, unless they speak after that."""
         self._suspected = frozenset(dead)
+        self._ended = set(ended)
 
     def is_open(self, broker_id: int, now_ms: int) -> bool:
         """Whether a broker is taken for alive."""
@@ -106,6 +111,8 @@ class Sessions:
                 session.contact_ms = now_ms
 
     def _ends_ms(self, broker_id: int, session: Session) -> int:
+        if broker_id in self._ended:
+            return session.contact_ms
         if broker_id not in self._suspected:
             return session.contact_ms + self._session_ms
         if session.heard:

@@ -28,10 +28,12 @@ DOUBT_TICKS = 4
 
 
 class Follower:
-    __slots__ = ("_core", "_ticks_to_attach")
+    __slots__ = ("_core", "_is_in_doubt", "_ticks_to_attach")
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._is_in_doubt = False
+        """Others take the leader for dead, which has not missed a heartbeat here yet."""
         self._ticks_to_attach = 0
 
     def begin(self) -> Next | None:
@@ -42,19 +44,23 @@ class Follower:
         core = self._core
         match message:
             case Append():
-                core.follow(message.sender)
+                self._follow(message.sender)
                 self._append(message)
             case Heartbeat() if not self._is_for_an_earlier_life(message):
-                core.follow(message.sender)
+                self._follow(message.sender)
                 self._heartbeat(message)
             case InstallSnapshot():
-                core.follow(message.sender)
+                self._follow(message.sender)
                 self._install(message)
             case TimeoutNow():
                 return Next.TRANSFER_CANDIDATE if core.may_campaign else None
             case ReadReply():
                 core.read_results.append(ReadResult(read_id=message.read_id, index=message.index))
         return None
+
+    def _follow(self, leader: int) -> None:
+        self._core.follow(leader)
+        self._is_in_doubt = False
 
     def _is_for_an_earlier_life(self, message: Heartbeat) -> bool:
         """For the voter that this node was before its disk was lost. Until that one is removed, it asks for the log."""
@@ -116,7 +122,10 @@ class Follower:
         core = self._core
         if core.leader_id is None or core.log.voters.ids == (core.node_id,):
             return 0
-        patience = core.election_timeout_ticks * (1 if core.may_campaign else OBSERVER_PATIENCE)
+        if self._is_in_doubt:
+            patience = core.settings.heartbeat_ticks + 1
+        else:
+            patience = core.election_timeout_ticks * (1 if core.may_campaign else OBSERVER_PATIENCE)
         return max(0, patience - core.ticks_of_silence - 1)
 
     def skip(self, ticks: int) -> None:
@@ -125,23 +134,33 @@ class Follower:
     def tick(self) -> Next | None:
         core = self._core
         core.ticks_of_silence += 1
+        if self._is_in_doubt:
+            self.doubt()
         if not core.may_campaign:
             self._seek_leader()
         elif core.ticks_of_silence >= core.election_timeout_ticks or core.log.voters.ids == (core.node_id,):
             return Next.PRE_CANDIDATE
         return None
 
-    def doubt(self) -> None:
-        """Others take the leader for dead. If it has missed a heartbeat here too, do not wait for the silence to become
-        long: the first of the other voters campaigns at the next tick, by when all will have heard of the doubt and
-        give it their votes, and the others one after the other if that comes to nothing."""
+    def doubt(self, *, has_ended: bool = False) -> None:
+        """Others take the leader for dead. When it has missed a heartbeat here too, or its process was seen to have
+        ended, do not wait for the silence to become long: the first of the other voters campaigns at the next tick, by
+        when all will have heard of the doubt and give it their votes, and the others one after the other if that comes
+        to nothing."""
         core = self._core
-        if core.leader_id is None or not core.may_campaign or core.ticks_of_silence <= core.settings.heartbeat_ticks:
+        if core.leader_id is None or not core.may_campaign:
             return
-        core.ticks_of_silence = max(core.ticks_of_silence, core.settings.election_ticks)
+        self._is_in_doubt = not has_ended and core.ticks_of_silence <= core.settings.heartbeat_ticks
+        if self._is_in_doubt:
+            return
         before = sum(node_id < core.node_id for node_id in core.log.voters.ids if node_id != core.leader_id)
-        patience = core.ticks_of_silence + 1 + before * DOUBT_TICKS
-        core.election_timeout_ticks = min(core.election_timeout_ticks, patience)
+        patience = min(core.election_timeout_ticks - core.ticks_of_silence, 1 + before * DOUBT_TICKS)
+        core.ticks_of_silence = max(core.ticks_of_silence, core.settings.election_ticks)
+        core.election_timeout_ticks = core.ticks_of_silence + patience
+
+    def trust(self) -> None:
+        """Nobody takes the leader for dead, or no longer."""
+        self._is_in_doubt = False
 
     def _seek_leader(self) -> None:
         core = self._core

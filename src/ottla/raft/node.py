@@ -142,10 +142,16 @@ class RaftNode:
             for _ in range(ticks):
                 self.tick()
 
-    def doubt_leader(self) -> None:
-        """There are signs that the leader is dead. They may be wrong: nothing but an election follows from it."""
+    def doubt_leader(self, *, has_ended: bool = False) -> None:
+        """There are signs that the leader is dead, or even that its process has ended. They may be wrong: nothing but
+        an election follows from it."""
         if isinstance(self._role, Follower):
-            self._role.doubt()
+            self._role.doubt(has_ended=has_ended)
+
+    def trust_leader(self) -> None:
+        """There are no such signs, or no longer."""
+        if isinstance(self._role, Follower):
+            self._role.trust()
 
     def step(self, message: Message) -> None:
         """A message has come."""

@@ -94,6 +94,8 @@ class Gossip:
         self._timers = timers
         self._load = load
         self._listeners: list[Callable[[MemberChanged], None]] = []
+        self._ended: dict[int, int] = {}
+        """Of processes that this node has seen to be gone: by node, the run."""
         self._timer: asyncio.TimerHandle | None = None
         """Of the loop itself: most of the core's deadlines are for answers that come in time, and one of `Timers` wakes
         the loop also when it was cancelled."""
@@ -129,6 +131,11 @@ class Gossip:
         """Nodes that are suspected, have failed or have left: a hint, which may be wrong."""
         return frozenset(member.node_id for member in self.members() if member.status)
 
+    def ended(self) -> frozenset[int]:
+        """Those of them whose process has ended, as this node has seen for itself. One that answers is not of them."""
+        dead = (member for member in self.members() if member.status)
+        return frozenset(member.node_id for member in dead if self._ended.get(member.node_id) == member.run_id)
+
     def on_change(self, listener: Callable[[MemberChanged], None]) -> None:
         """Call `listener` with every change from now on."""
         self._listeners.append(listener)
@@ -141,6 +148,13 @@ class Gossip:
         self._join()
         self._measure()
         self._look_for_seeds()
+
+    def process_ended(self, node_id: int) -> None:
+        """Nobody listens at that node's address any more: others hear of it without waiting for a probe."""
+        member = self._membership.member(node_id)
+        if member is not None and not self._is_stopped:
+            self._ended[node_id] = member.run_id
+            self._carry_out(self._membership.accuse(node_id, self._clock.monotonic_ms()))
 
     def set_registered(self, places: Iterable[Address]) -> None:
         """The cluster addresses of all brokers that the metadata knows of."""
@@ -228,6 +242,8 @@ class Gossip:
 
     def _member_changed(self, event: MemberChanged) -> None:
         member = event.member
+        if not member.status:
+            self._ended.pop(member.node_id, None)
         if event.change not in QUIET:
             level = logging.WARNING if event.change in (Change.SUSPECTED, Change.FAILED) else logging.INFO
             log.log(level, "node %d at %s: %s", member.node_id, member.gossip, event.change)

@@ -71,13 +71,20 @@ class Others:
     async def meet(self, identity: Identity, kafka: Address) -> None:
         """Be found by others, under the address that clients use, and talk to them."""
         gossip = await self._gossip(identity, kafka)
+        hints = Hints(self._metadata, gossip, self._timers)
         quorum = self._metadata.quorum
 
         def members_changed(_event: MemberChanged) -> None:
             quorum.set_contacts(gossip.live())
             quorum.doubt(gossip.dead())
 
+        def process_ended(node_id: int) -> None:
+            quorum.doubt((node_id,), have_ended=True)
+            gossip.process_ended(node_id)
+            hints.tell()  # also where it was suspected before
+
         gossip.on_change(members_changed)
+        self._door.peers.on_ended = process_ended
         quorum.transport = self._door.peers
         await self._door.peers.serve()
 
@@ -85,7 +92,6 @@ class Others:
         image = self._image
         load = LoadMeter(node_id=self._config.node_id, traffic=self._server.traffic, image=image, clock=self._clock)
         gossip = await self._door.start_gossip(identity, self._disk, kafka=kafka, image=image, load=load)
-        Hints(self._metadata, gossip, self._timers)
         LoadFigures(
             metadata=self._metadata,
             gossip=gossip,

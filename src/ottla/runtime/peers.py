@@ -3,6 +3,8 @@
 Nothing here is reliable, and nothing needs to be: the quorum says again what was not answered. So a node that does not
 keep up loses frames instead of filling this node's memory, and a connection on which nothing was heard back for a while
 is given up and dialled anew, since TCP would take minutes to notice that the other machine is gone.
+
+A process that is killed is noticed at once, since its system lives on: that ends the connection, and refuses the next.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ SILENCE_S_MAX = 2.0
 HEARD_EVERY_S = 0.5
 HELLO_TIMEOUT_S = 5.0
 INCOMING_MAX = 4_096
+LOOK_EVERY_S = 1.0
+"""Between two looks whether a node whose connection has ended is still there."""
 
 
 class Peers:
@@ -48,7 +52,9 @@ class Peers:
         """Given each message of the quorum, and the directory of the node that it is from."""
         self.on_frame: Callable[[int, FrameKind, memoryview], None] = lambda _node_id, _kind, _content: None
         """Given what else arrives: from which node, what, and its content, which is valid during the call."""
-        self._loop = loop
+        self.on_ended: Callable[[int], None] = lambda _node_id: None
+        """Given a node whose process has ended: its connection broke, and nobody listens at its address any more."""
+        self.loop = loop
         self._resolve = resolve
         self._links: dict[int, Link] = {}
         self._incoming: dict[Incoming, None] = {}
@@ -60,7 +66,7 @@ class Peers:
     async def bind(self, address: str, port: int) -> int:
         """The port that was taken. Raises PortTakenError."""
         try:
-            self._server = await self._loop.create_server(lambda: Incoming(self), address, port, start_serving=False)
+            self._server = await self.loop.create_server(lambda: Incoming(self), address, port, start_serving=False)
         except OSError as error:
             raise PortTakenError(
                 f"can't listen on {address}:{port} for the cluster: {error.strerror or error}"
@@ -91,8 +97,11 @@ class Peers:
         if not self.is_closed:
             link = self._links.get(to)
             if link is None:
-                link = self._links[to] = Link(to, self._loop, self._resolve, self.hello, self.tell_once)
+                link = self._links[to] = Link(to, self)
             link.send(pieces)
+
+    def address_of(self, node_id: int) -> Address | None:
+        return self._resolve(node_id)
 
     def unsent_bytes(self, to: int) -> int:
         """What waits for that node to take it."""
@@ -219,26 +228,18 @@ class Incoming(asyncio.Protocol):
 class Link:
     """The way to one other node, dialled when there is something to say."""
 
-    def __init__(
-        self,
-        node_id: int,
-        loop: asyncio.AbstractEventLoop,
-        resolve: Resolve,
-        hello: Hello,
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, node_id: int, peers: Peers) -> None:
         self._node_id = node_id
-        self._loop = loop
-        self._resolve = resolve
-        self._hello = hello
-        self._tell = tell
+        self._peers = peers
+        self._loop = peers.loop
         self._dialled: Dialled | None = None
-        self._dialling: asyncio.Task[None] | None = None
+        self._dialling: asyncio.Task[Any] | None = None
         self._queue: list[Bytes] = []
         self._queued_bytes = 0
         self._retry_s = RETRY_S_MIN
         self._retry_at = 0.0
         self._unheard_since: float | None = None
+        self._look_from = 0.0
         self._is_closed = False
 
     @property
@@ -275,13 +276,14 @@ class Link:
     def _dial(self, now: float) -> None:
         if self._dialling is not None or now < self._retry_at or self._is_closed:
             return
-        address = self._resolve(self._node_id)
+        address = self._peers.address_of(self._node_id)
         if address is None:
             self._later()
             return
         self._dialling = self._loop.create_task(self._connect(address))
 
-    async def _connect(self, address: Address) -> None:
+    async def _connect(self, address: Address) -> bool:
+        """Whether nobody listens there."""
         dialled = Dialled(self)
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
@@ -292,8 +294,23 @@ class Link:
                 dialled.connection_lost(None)  # made as its time was up: uvloop closes it, and does not tell it
             else:
                 self._later()
+            return isinstance(error, ConnectionRefusedError)
         finally:
             self._dialling = None
+        return False
+
+    def _look(self) -> None:
+        """Whether the node is still there, whose connection has just ended."""
+        now = self._loop.time()
+        address = self._peers.address_of(self._node_id)
+        if address is None or self._dialling is not None or now < self._look_from or self._is_closed:
+            return
+        self._look_from = now + LOOK_EVERY_S
+        self._dialling = self._loop.create_task(self._look_at(address))
+
+    async def _look_at(self, address: Address) -> None:
+        if await self._connect(address) and not self._is_closed:
+            self._peers.on_ended(self._node_id)
 
     def _later(self) -> None:
         """What waited is old by then: Raft says what is still true."""
@@ -306,7 +323,7 @@ class Link:
         if self._is_closed or self._dialled is not None:
             return False
         self._dialled = dialled
-        self._write(dialled, [*hello_frame(self._hello), *self._take_queue()], self._loop.time())
+        self._write(dialled, [*hello_frame(self._peers.hello), *self._take_queue()], self._loop.time())
         return True
 
     def heard(self) -> None:
@@ -315,16 +332,18 @@ class Link:
 
     def refused(self, why: str) -> None:
         self._retry_s = RETRY_S_MAX
-        self._tell(f"node {self._node_id} refuses this node: {why}")
+        self._peers.tell_once(f"node {self._node_id} refuses this node: {why}")
 
     def garbled(self, error: ProtocolError) -> None:
-        self._tell(f"what listens at the address of node {self._node_id} is no node of a cluster: {error}")
+        self._peers.tell_once(f"what listens at the address of node {self._node_id} is no node of a cluster: {error}")
 
     def lost(self, dialled: Dialled) -> None:
         if self._dialled is dialled:
             self._dialled = None
             self._unheard_since = None
             self._later()
+            if dialled.was_heard:
+                self._look()
 
     def _give_up(self) -> None:
         dialled, self._dialled = self._dialled, None
@@ -346,6 +365,7 @@ class Dialled(asyncio.Protocol):
         self._link = link
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
+        self.was_heard = False
 
     @property
     def unsent_bytes(self) -> int:
@@ -365,6 +385,7 @@ class Dialled(asyncio.Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        self.was_heard = True
         self._link.heard()
         try:
             for kind, content in self._reader.feed(data):

@@ -228,12 +228,17 @@ class Quorum:
             self._counted_ms -= self.tick_ms
             self._tick()
 
-    def doubt(self, dead: Collection[int]) -> None:
-        """These nodes seem to be dead: if the leader is one of them, it need not be waited for as long."""
-        if self._takes_part and self._node.leader_id in dead:
-            self._let_quiet_time_pass()
-            self._guarded(self._node.doubt_leader)
-            self._arm()
+    def doubt(self, dead: Collection[int], *, have_ended: bool = False) -> None:
+        """These nodes and no others seem to be dead, or their processes have ended: if the leader is one of them, it
+        need not be waited for as long."""
+        if not self._takes_part:
+            return
+        self._let_quiet_time_pass()
+        if self._node.leader_id in dead:
+            self._guarded(lambda: self._node.doubt_leader(has_ended=have_ended))
+        else:
+            self._node.trust_leader()
+        self._arm()
 
     @property
     def _takes_part(self) -> bool:
