@@ -97,6 +97,10 @@ class Browser:
         self._shown.on_choice(self._chosen)
 
     async def start(self, given: Mapping[str, str]) -> None:
+        await self._begin(given)
+        await self._more()
+
+    async def _begin(self, given: Mapping[str, str]) -> None:
         self._page.complain(None)
         self._shown.show(LOADING)
         self._asked = Asked.of(given)
@@ -120,16 +124,15 @@ class Browser:
             matches=matcher(self._asked.query),
         )
         self._found = []
-        await self._more()
 
     async def submitted(self, given: dict[str, str]) -> None:
         try:
-            await self.start(given)
+            await self._begin(given)
+            ui.navigate.history.replace(self._asked.address(self._topic))  # first: what is shown can be loaded again
+            await self._more()
         except EXPECTED as error:
             self._page.complain(sentence(error))
             self._shown.show(Html(""))
-        else:
-            ui.navigate.history.replace(self._asked.address(self._topic))
 
     async def _chosen(self, what: str) -> None:
         if what == "more" and self._search is not None:
