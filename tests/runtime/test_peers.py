@@ -129,6 +129,58 @@ def test_a_node_that_ends_a_connection_and_still_listens_has_not_ended() -> None
     run(scenario)
 
 
+def test_a_process_that_accepts_another_connection_while_it_ends_is_noticed_too() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        accepted = 0
+
+        async def end(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal accepted
+            accepted += 1
+            if accepted == 1:
+                writer.writelines(frame(FrameKind.HEARD))
+            else:
+                server.close()
+            writer.close()
+
+        server = await asyncio.start_server(end, "127.0.0.1", 0)
+        addresses[2] = ("127.0.0.1", server.sockets[0].getsockname()[1])
+        one = await Side(1, addresses).listen()
+        one.say(2, 1)
+
+        await until(lambda: one.ended == [2])
+
+        assert accepted == 2
+        await one.peers.close()
+
+    run(scenario)
+
+
+def test_a_node_that_ends_connections_without_a_word_is_looked_for_a_few_times_only() -> None:
+    async def scenario(addresses: dict[int, Address]) -> None:
+        accepted = 0
+
+        async def end(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal accepted
+            accepted += 1
+            if accepted == 1:
+                writer.writelines(frame(FrameKind.HEARD))
+            writer.close()
+
+        server = await asyncio.start_server(end, "127.0.0.1", 0)
+        addresses[2] = ("127.0.0.1", server.sockets[0].getsockname()[1])
+        one = await Side(1, addresses).listen()
+        one.say(2, 1)
+
+        await until(lambda: one.peers._links[2]._looks_left == 0 and accepted > 2)
+        await asyncio.sleep(5 * peers_module.LOOK_AGAIN_S)
+
+        assert (accepted, one.ended) == (1 + peers_module.LOOKS_MAX, [])
+        await one.peers.close()
+        server.close()
+
+    run(scenario)
+
+
 def test_a_node_that_keeps_ending_connections_is_not_looked_for_all_the_time() -> None:
     async def scenario(addresses: dict[int, Address]) -> None:
         accepted = 0

@@ -40,7 +40,9 @@ HEARD_EVERY_S = 0.5
 HELLO_TIMEOUT_S = 5.0
 INCOMING_MAX = 4_096
 LOOK_EVERY_S = 1.0
-"""Between two looks whether a node whose connection has ended is still there."""
+"""At most this often it is looked whether a node whose connection has ended is still there."""
+LOOKS_MAX, LOOK_AGAIN_S = 5, 0.01
+"""A process that ends closes one thing after the other: it may accept another connection, and end that too."""
 
 
 class Peers:
@@ -233,13 +235,14 @@ class Link:
         self._peers = peers
         self._loop = peers.loop
         self._dialled: Dialled | None = None
-        self._dialling: asyncio.Task[Any] | None = None
+        self._dialling: asyncio.Task[None] | None = None
         self._queue: list[Bytes] = []
         self._queued_bytes = 0
         self._retry_s = RETRY_S_MIN
         self._retry_at = 0.0
         self._unheard_since: float | None = None
         self._look_from = 0.0
+        self._looks_left = 0
         self._is_closed = False
 
     @property
@@ -282,8 +285,7 @@ class Link:
             return
         self._dialling = self._loop.create_task(self._connect(address))
 
-    async def _connect(self, address: Address) -> bool:
-        """Whether nobody listens there."""
+    async def _connect(self, address: Address) -> None:
         dialled = Dialled(self)
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_S):
@@ -294,22 +296,32 @@ class Link:
                 dialled.connection_lost(None)  # made as its time was up: uvloop closes it, and does not tell it
             else:
                 self._later()
-            return isinstance(error, ConnectionRefusedError)
+            if isinstance(error, ConnectionRefusedError):
+                self._nobody_listens()
         finally:
             self._dialling = None
-        return False
 
-    def _look(self) -> None:
-        """Whether the node is still there, whose connection has just ended."""
+    # Whether the node is still there, whose connection has just ended
+
+    def _look(self, dialled: Dialled) -> None:
         now = self._loop.time()
-        address = self._peers.address_of(self._node_id)
-        if address is None or self._dialling is not None or now < self._look_from or self._is_closed:
-            return
-        self._look_from = now + LOOK_EVERY_S
-        self._dialling = self._loop.create_task(self._look_at(address))
+        if dialled.was_heard and now >= self._look_from:
+            self._look_from = now + LOOK_EVERY_S
+            self._looks_left = LOOKS_MAX
+            self._dial_now()
+        elif self._looks_left:
+            self._looks_left -= 1
+            self._loop.call_later(LOOK_AGAIN_S, self._dial_now)
 
-    async def _look_at(self, address: Address) -> None:
-        if await self._connect(address) and not self._is_closed:
+    def _dial_now(self) -> None:
+        if self._looks_left and self._dialled is None:
+            self._retry_at = 0.0
+            self._dial(self._loop.time())
+
+    def _nobody_listens(self) -> None:
+        """Where a connection has ended a moment ago, so has the process; otherwise it may not have begun."""
+        if self._looks_left and not self._is_closed:
+            self._looks_left = 0
             self._peers.on_ended(self._node_id)
 
     def _later(self) -> None:
@@ -327,6 +339,7 @@ class Link:
         return True
 
     def heard(self) -> None:
+        self._looks_left = 0
         self._unheard_since = None
         self._retry_s = RETRY_S_MIN
 
@@ -342,8 +355,7 @@ class Link:
             self._dialled = None
             self._unheard_since = None
             self._later()
-            if dialled.was_heard:
-                self._look()
+            self._look(dialled)
 
     def _give_up(self) -> None:
         dialled, self._dialled = self._dialled, None
