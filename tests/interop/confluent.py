@@ -20,7 +20,7 @@ def new_consumer(bootstrap: str, group: str = "unused", **settings: Any) -> Cons
 
 def _dotted(settings: dict[str, Any]) -> dict[str, Any]:
     """librdkafka's names; callbacks keep theirs."""
-    return {name if name.endswith("_cb") else name.replace("_", "."): value for name, value in settings.items()}
+    return {name if callable(value) else name.replace("_", "."): value for name, value in settings.items()}
 
 
 class Deliveries:
