@@ -129,27 +129,42 @@ def test_a_node_that_ends_a_connection_and_still_listens_has_not_ended() -> None
     run(scenario)
 
 
+class Ending:
+    """Listens as node 2, and ends every connection, the first `words` of them after a word."""
+
+    def __init__(self, *, words: int, connections_max: int | None = None) -> None:
+        self.accepted = 0
+        self._words = words
+        self._connections_max = connections_max
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, addresses: dict[int, Address]) -> "Ending":
+        self._server = await asyncio.start_server(self._end, "127.0.0.1", 0)
+        addresses[2] = ("127.0.0.1", self._server.sockets[0].getsockname()[1])
+        return self
+
+    async def _end(self, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
+        if self.accepted <= self._words:
+            writer.writelines(frame(FrameKind.HEARD))
+        if self.accepted == self._connections_max:
+            self.close()
+        writer.close()
+
+    def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+
+
 def test_a_process_that_accepts_another_connection_while_it_ends_is_noticed_too() -> None:
     async def scenario(addresses: dict[int, Address]) -> None:
-        accepted = 0
-
-        async def end(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal accepted
-            accepted += 1
-            if accepted == 1:
-                writer.writelines(frame(FrameKind.HEARD))
-            else:
-                server.close()
-            writer.close()
-
-        server = await asyncio.start_server(end, "127.0.0.1", 0)
-        addresses[2] = ("127.0.0.1", server.sockets[0].getsockname()[1])
+        two = await Ending(words=1, connections_max=2).listen(addresses)
         one = await Side(1, addresses).listen()
         one.say(2, 1)
 
         await until(lambda: one.ended == [2])
 
-        assert accepted == 2
+        assert two.accepted == 2
         await one.peers.close()
 
     run(scenario)
@@ -157,49 +172,32 @@ def test_a_process_that_accepts_another_connection_while_it_ends_is_noticed_too(
 
 def test_a_node_that_ends_connections_without_a_word_is_looked_for_a_few_times_only() -> None:
     async def scenario(addresses: dict[int, Address]) -> None:
-        accepted = 0
-
-        async def end(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal accepted
-            accepted += 1
-            if accepted == 1:
-                writer.writelines(frame(FrameKind.HEARD))
-            writer.close()
-
-        server = await asyncio.start_server(end, "127.0.0.1", 0)
-        addresses[2] = ("127.0.0.1", server.sockets[0].getsockname()[1])
+        two = await Ending(words=1).listen(addresses)
         one = await Side(1, addresses).listen()
         one.say(2, 1)
 
-        await until(lambda: one.peers._links[2]._looks_left == 0 and accepted > 2)
+        await until(lambda: one.peers._links[2]._looks_left == 0 and two.accepted > 2)
         await asyncio.sleep(5 * peers_module.LOOK_AGAIN_S)
 
-        assert (accepted, one.ended) == (1 + peers_module.LOOKS_MAX, [])
+        assert (two.accepted, one.ended) == (1 + peers_module.LOOKS_MAX, [])
         await one.peers.close()
-        server.close()
+        two.close()
 
     run(scenario)
 
 
 def test_a_node_that_keeps_ending_connections_is_not_looked_for_all_the_time() -> None:
     async def scenario(addresses: dict[int, Address]) -> None:
-        accepted = 0
-
-        async def answer_and_close(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal accepted
-            accepted += 1
-            writer.writelines(frame(FrameKind.HEARD))
-            writer.close()
-
-        server = await asyncio.start_server(answer_and_close, "127.0.0.1", 0)
-        addresses[2] = ("127.0.0.1", server.sockets[0].getsockname()[1])
+        two = await Ending(words=1_000).listen(addresses)
         one = await Side(1, addresses).listen()
         one.say(2, 1)
-        await until(lambda: accepted == 2)
+
+        await until(lambda: two.accepted == 2)
         await asyncio.sleep(0.2)
-        assert accepted == 2, "it is dialled, and looked for, and then only when there is something to say"
+
+        assert two.accepted == 2, "it is dialled, and looked for, and then only when there is something to say"
         await one.peers.close()
-        server.close()
+        two.close()
 
     run(scenario)
 
