@@ -88,7 +88,7 @@ def test_a_node_that_was_away_is_found_again_wherever_it_is() -> None:
     run(scenario)
 
 
-async def is_answered(one: Side, to: int) -> None:
+async def until_answered(one: Side, to: int) -> None:
     """Both have heard of each other."""
     link = one.peers._links.get(to)
     await until(lambda: link is not None and link._dialled is not None and link._dialled.was_heard)
@@ -98,7 +98,7 @@ def test_a_node_whose_process_ends_is_noticed_at_once() -> None:
     async def scenario(addresses: dict[int, Address]) -> None:
         one, two = await Side(1, addresses).listen(), await Side(2, addresses).listen()
         one.say(2, 1)
-        await is_answered(one, 2)
+        await until_answered(one, 2)
 
         await two.peers.close()
 
@@ -116,7 +116,7 @@ def test_a_node_that_ends_a_connection_and_still_listens_has_not_ended() -> None
     async def scenario(addresses: dict[int, Address]) -> None:
         one, two = await Side(1, addresses).listen(), await Side(2, addresses).listen()
         one.say(2, 1)
-        await is_answered(one, 2)
+        await until_answered(one, 2)
         (incoming,) = two.peers._incoming
 
         incoming.abort()

@@ -79,7 +79,7 @@ class Others:
             quorum.doubt(gossip.dead())
 
         def process_ended(node_id: int) -> None:
-            quorum.doubt((node_id,), have_ended=True)
+            quorum.process_ended(node_id)
             gossip.process_ended(node_id)
             hints.tell()  # also where it was suspected before
 

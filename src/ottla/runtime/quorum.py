@@ -228,17 +228,23 @@ class Quorum:
             self._counted_ms -= self.tick_ms
             self._tick()
 
-    def doubt(self, dead: Collection[int], *, have_ended: bool = False) -> None:
-        """These nodes and no others seem to be dead, or their processes have ended: if the leader is one of them, it
-        need not be waited for as long."""
-        if not self._takes_part:
-            return
-        self._let_quiet_time_pass()
+    def doubt(self, dead: Collection[int]) -> None:
+        """These nodes and no others seem to be dead: if the leader is one of them, it is not waited for as long."""
         if self._node.leader_id in dead:
-            self._guarded(lambda: self._node.doubt_leader(has_ended=have_ended))
+            self._doubt_leader(has_ended=False)
         else:
             self._node.trust_leader()
-        self._arm()
+
+    def process_ended(self, node_id: int) -> None:
+        """Nobody listens at that node's address any more: if it is the leader, it need not be waited for."""
+        if self._node.leader_id == node_id:
+            self._doubt_leader(has_ended=True)
+
+    def _doubt_leader(self, *, has_ended: bool) -> None:
+        if self._takes_part:
+            self._let_quiet_time_pass()
+            self._guarded(lambda: self._node.doubt_leader(has_ended=has_ended))
+            self._arm()
 
     @property
     def _takes_part(self) -> bool:
