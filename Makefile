@@ -47,6 +47,7 @@ imports: install  ## import-linter: the layers of docs/ARCHITECTURE.md
 
 # Compiled first: tests start hundreds of processes, and where Python is told to write no bytecode each compiles all of it.
 unit: install  ## pytest
+	$(BIN)/python -m tests.programs
 	$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not interop and not long'
 

@@ -5,18 +5,19 @@ from them.
 """
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable
 from typing import Self
+
+from tests.programs import find, missing
 
 
 def why_not() -> str | None:
     """What keeps this machine from having one; None if nothing does."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    if shutil.which("ip") is None:
-        return "the ip command is missing (package iproute2)"
+    if find("ip") is None:
+        return missing("ip")
     name = f"otl-try-{os.getpid()}"
     tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
     if tried.returncode != 0:

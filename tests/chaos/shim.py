@@ -1,23 +1,19 @@
 """A disk that is full or fails, and a clock that is wrong, under a node that knows nothing of it."""
 
-import shutil
 import struct
 import subprocess
 from pathlib import Path
+
+from tests.programs import require
 
 SOURCE = Path(__file__).with_name("faults.c")
 _FAULTS = struct.Struct("<iiq")
 
 
-def compiler() -> str | None:
-    return shutil.which("cc") or shutil.which("gcc")
-
-
 def build(directory: Path) -> Path:
     """The library that is loaded into nodes."""
-    library, command = directory / "faults.so", compiler()
-    assert command is not None
-    subprocess.run([command, "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+    library = directory / "faults.so"
+    subprocess.run([require("cc"), "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE), "-ldl"], check=True)
     return library
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.network import Network, why_not
-from tests.chaos.shim import compiler
 from tests.chaos.weather import (
     ANYWHERE,
     NODES,
@@ -30,13 +29,14 @@ from tests.chaos.weather import (
     pause,
 )
 from tests.chaos.writers import Writers, copies_that_differ
+from tests.programs import needs
 from tests.robustness.raw_client import create_topic
 
 MINUTES = float(os.environ.get("MINUTES", "0"))
 SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randint(1, 10**6)
 SHORT: tuple[Kind, ...] = (kill_controller, cut_off_controller, pause, disk_full, hears_nobody, disk_fails)
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the faults of disk and clock need a C compiler")
+pytestmark = needs("cc")
 
 
 def forecast(weather: Weather, kinds: tuple[Kind, ...]) -> Iterator[Kind]:

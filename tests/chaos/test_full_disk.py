@@ -3,18 +3,17 @@
 import time
 from pathlib import Path
 
-import pytest
-
 from ottla.protocol.records import iter_batches
-from tests.chaos.shim import Faults, build, compiler
+from tests.chaos.shim import Faults, build
 from tests.interop.confluent import Deliveries, new_producer
 from tests.interop.node_process import NodeProcess
+from tests.programs import needs
 from tests.robustness.raw_client import create_topic
 
 TOPIC = "filled"
 FULL_S = 1.0
 
-pytestmark = pytest.mark.skipif(compiler() is None, reason="the faults of the disk need a C compiler")
+pytestmark = needs("cc")
 
 
 def test_a_producer_goes_on_in_its_epoch_when_the_disk_has_room_again(tmp_path: Path) -> None:

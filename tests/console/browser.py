@@ -1,15 +1,13 @@
 """A real browser: the system's Chromium, driven by Playwright."""
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.programs import require
 
 DESKTOP = 1280
 PHONE = 390
@@ -17,22 +15,10 @@ PATIENCE_MS = 60_000
 Theme = Literal["light", "dark"]
 
 
-def chromium_path() -> str:
-    """Debian's, which is installed if that is possible."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
-        subprocess.run(command, check=False, capture_output=True, timeout=300)
-        found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("there is no Chromium, and it can't be installed: apt-get install chromium")
-    return found
-
-
 @contextmanager
 def started_browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=require("chromium"), args=["--no-sandbox"])
         try:
             yield browser
         finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ import pytest
 
 from tests.interop.node_process import process_wait
 from tests.interop.waiting import eventually
+from tests.programs import require
 
 REPOSITORY = Path(__file__).parents[2]
 DOCKER = REPOSITORY / "deploy" / "docker"
@@ -32,8 +32,8 @@ UNSHARE = ("unshare", "--map-root-user", "--mount")
 
 
 def require_mounts_of_its_own() -> None:
-    done = subprocess.run([*UNSHARE, "true"], capture_output=True, check=False) if shutil.which("unshare") else None
-    if done is None or done.returncode:
+    require("unshare")
+    if subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode:
         pytest.skip("processes can't have mounts of their own here: pods would have no names")
 
 

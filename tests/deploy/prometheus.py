@@ -1,16 +1,13 @@
-"""A real Prometheus: Debian's package, installed if it is missing and this may be done."""
+"""A real Prometheus."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
-import pytest
 import yaml
 
 from tests.deploy.pods import REPOSITORY
@@ -20,22 +17,6 @@ from tests.ports import free_ports
 CONFIG = REPOSITORY / "deploy" / "prometheus" / "prometheus.yml"
 ALERTS = CONFIG.with_name("alerts.yml")
 READY_WITHIN_S = 60.0
-
-
-def require_prometheus() -> None:
-    if shutil.which("prometheus") and shutil.which("promtool"):
-        return
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "--yes", "--no-install-recommends", "prometheus"]
-        subprocess.run(
-            command,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            check=False,
-            capture_output=True,
-            timeout=240,
-        )
-    if not shutil.which("prometheus"):
-        pytest.skip("there is no Prometheus, and it can't be installed: apt-get install prometheus")
 
 
 class Prometheus:

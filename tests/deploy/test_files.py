@@ -1,7 +1,6 @@
 """What other tools read: checked by those tools, or against their own schemas, and against each other."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 
 from ottla.config import load_config
 from tests.deploy.pods import REPOSITORY
+from tests.programs import require
 
 DEPLOY = REPOSITORY / "deploy"
 COMPOSE = DEPLOY / "docker" / "docker-compose.yml"
@@ -169,8 +169,7 @@ def test_the_settings_of_the_config_map_are_ones_that_a_node_takes(config: Path)
 
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     """With the command that is installed here, since it looks for that."""
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("there is no systemd-analyze")
+    require("systemd-analyze")
     script = Path(sys.executable).with_name("ottla")
     unit = tmp_path / "ottla.service"
     unit.write_text(UNIT.read_text().replace("/opt/ottla/bin/ottla", str(script)))

@@ -13,8 +13,9 @@ from deploy.grafana import generate
 
 from tests.deploy.load import GROUP, SLOW_GROUP, TOPIC
 from tests.deploy.pods import HTTP, REPOSITORY, Pods, among_pods
-from tests.deploy.prometheus import ALERTS, CONFIG, Prometheus, require_prometheus
+from tests.deploy.prometheus import ALERTS, CONFIG, Prometheus
 from tests.interop.waiting import eventually
+from tests.programs import require
 
 GRAFANA = REPOSITORY / "deploy" / "grafana"
 FILLED_IN = {"$__rate_interval": "10s", "$__range": "30s", "$topic": ".*", "$group": ".*"}
@@ -54,7 +55,7 @@ def filled_in(expression: str) -> str:
 
 @pytest.fixture(scope="module")
 def prometheus(running_pods: Pods, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    require_prometheus()
+    require("prometheus")
     pods = running_pods
     pods.until_in_service()
     made = pods.create(TOPIC, partitions=6)
@@ -163,14 +164,14 @@ def test_dashboards_ask_the_source_that_is_provisioned() -> None:
 
 @pytest.mark.parametrize("checked", [("config", CONFIG), ("rules", ALERTS)], ids=lambda checked: str(checked[0]))
 def test_promtool_finds_nothing_wrong(checked: tuple[str, Path]) -> None:
-    require_prometheus()
+    require("prometheus")
     kind, file = checked
     subprocess.run(["promtool", "check", kind, str(file)], check=True, capture_output=True, timeout=60)
 
 
 def test_alerts_come_when_they_should() -> None:
     """`promtool test rules`: series that go wrong, and the alerts that must be there at a time."""
-    require_prometheus()
+    require("prometheus")
     file = ALERTS.with_name("alerts_test.yml")
     done = subprocess.run(
         ["promtool", "test", "rules", str(file)], check=False, capture_output=True, text=True, timeout=60

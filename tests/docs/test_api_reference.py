@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.http_api.rig import HttpNode
+from tests.programs import require
 
 PAGE = (Path(__file__).parents[2] / "docs" / "API_REFERENCE.md").read_text()
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -35,6 +36,7 @@ def test_every_public_name_is_in_the_table(module: str) -> None:
 
 
 def test_the_commands_work_and_every_route_is_there(node: HttpNode) -> None:
+    require("curl")
     with node:
         [block] = BLOCK.findall(PAGE)
         shown = re.findall(r"^\$ (.+)\n((?:(?!\$ ).+\n)*)", block, re.MULTILINE)

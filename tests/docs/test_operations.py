@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.ports import free_ports
+from tests.programs import require
 
 PAGE = (Path(__file__).parents[2] / "docs" / "OPERATIONS.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -38,6 +39,7 @@ def test_there_is_no_block_that_nobody_runs() -> None:
 
 @pytest.mark.timeout(300)
 def test_the_session_of_the_page_runs(tmp_path: Path) -> None:
+    require("curl")
     commands = on_free_ports(session())
     [port] = re.findall(r'"bootstrap.servers": "127.0.0.1:(\d+)"', commands)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OTTLA_")}

@@ -5,8 +5,6 @@ Spark's Python workers may outlive the driver for a moment, as after a crash. Ta
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,13 +12,12 @@ import pytest
 
 from tests.interop.node_process import NodeProcess
 from tests.pipelines.rig import CLOSING, Rig
+from tests.programs import needs
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(3_600),
-    pytest.mark.skipif(
-        shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not here"
-    ),
+    needs("java"),
 ]
 
 

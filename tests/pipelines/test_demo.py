@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -12,10 +10,9 @@ import pytest
 
 from tests.cli.command import SCRIPT, environment
 from tests.ports import free_ports
+from tests.programs import needs
 
-JAVA = pytest.mark.skipif(
-    shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not here"
-)
+JAVA = needs("java")
 CHECKED = [
     "topic raw", "topic clean", "table clean", "topic tumbling", "table tumbling", "topic sliding", "table sliding",
     "topic sessions", "table sessions", "topic orders", "table orders", "topic raw.dlq",

@@ -3,7 +3,6 @@
 The disk is a small tmpfs in a mount namespace of the node's own, which any user may have where the system allows it.
 """
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from ottla.protocol.records import build_batch
 from tests.interop.confluent import read_all
 from tests.interop.node_process import NodeProcess
 from tests.interop.waiting import eventually
+from tests.programs import require
 from tests.robustness.raw_client import RawClient, create_topic, is_served, produce
 
 DISK_MB = 400
@@ -41,14 +41,13 @@ class SmallDiskNode(NodeProcess):
 
 
 def _can_mount() -> bool:
-    if shutil.which("unshare") is None:
-        return False
     command = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @pytest.fixture
 def small_disk_node(tmp_path: Path) -> Iterator[NodeProcess]:
+    require("unshare")
     if not _can_mount():
         pytest.skip("needs unprivileged mount namespaces")
     node = SmallDiskNode(tmp_path / "node")

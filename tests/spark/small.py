@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ottla.spark import session
+from tests.programs import needs
 from tests.spark.settings import SMALL
 
-needs_java = pytest.mark.skipif(
-    shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not here"
-)
+needs_java = needs("java")
 
 
 def small_session(directory: Path, **more: str) -> Any:

@@ -4,6 +4,7 @@ import multiprocessing
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def outcome(function: Callable[..., None], *arguments: Any) -> int:
 
 
 def both_sides(node: NodeProcess, path: str) -> tuple[set[str], Counter[str]]:
-    rows = {name for (name,) in crashing.connect(path).execute("SELECT name FROM orders")}
+    with closing(crashing.connect(path)) as database:
+        rows = {name for (name,) in database.execute("SELECT name FROM orders")}
     return rows, Counter(value.decode() for value in read_all(node.bootstrap, crashing.TOPIC, 2))
 
 

@@ -1,8 +1,7 @@
-"""The same with PostgreSQL, where its server is installed: the program is killed on both sides of the decision."""
+"""The same with PostgreSQL: the program is killed on both sides of the decision."""
 
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -20,10 +19,11 @@ from tests.interop.node_process import NodeProcess, accepts_connections
 from tests.interop.test_confluent_transactions import read_all
 from tests.interop.waiting import eventually
 from tests.ports import free_port
+from tests.programs import needs, require
 from tests.two_phase import crashing
 from tests.two_phase.test_crashes import outcome
 
-pytestmark = pytest.mark.skipif(shutil.which("initdb") is None, reason="PostgreSQL is not installed")
+pytestmark = needs("initdb")
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +37,11 @@ def postgres_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
             parent.chmod(parent.stat().st_mode | 0o011)
         as_user |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
     data, port = directory / "data", free_port()
-    made = ["initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
+    initdb = require("initdb")
+    made = [initdb, "-D", str(data), "-U", "postgres", "-A", "trust", "--no-sync"]
     subprocess.run(made, check=True, capture_output=True, timeout=60, **as_user)
-    command = ["postgres", "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(directory)]
+    postgres = str(Path(initdb).with_name("postgres"))
+    command = [postgres, "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(directory)]
     with open(tmp_path_factory.mktemp("log") / "postgres.log", "wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, **as_user)
     try:

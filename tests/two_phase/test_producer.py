@@ -3,7 +3,7 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Protocol
 
@@ -43,9 +43,15 @@ def topic(node: NodeProcess, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    opened = connect(tmp_path)
-    yield opened
-    opened.close()
+    with closing(connect(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def other_connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """To the same database."""
+    with closing(connect(tmp_path)) as opened:
+        yield opened
 
 
 def connect(tmp_path: Path) -> sqlite3.Connection:
@@ -133,35 +139,37 @@ def test_without_records_only_the_database_is_committed(
 
 
 def test_one_that_was_replaced_can_commit_neither(
-    producer_of: Make, node: NodeProcess, topic: str, tmp_path: Path
+    producer_of: Make,
+    node: NodeProcess,
+    topic: str,
+    database: sqlite3.Connection,
+    other_connection: sqlite3.Connection,
 ) -> None:
     """Replaced at the worst moment: everything is prepared, and only the database's commit is missing."""
-    old_database, new_database = connect(tmp_path), connect(tmp_path)
-    old = producer_of(node, old_database, topic)
+    old = producer_of(node, database, topic)
     block = old.transaction()
     block.__enter__()
     old.send(topic, b"zombie")
     old._writer.flush()
-    old_database.execute("ROLLBACK")  # SQLite has one writer at a time: let the other in, as another database would
-    new = producer_of(node, new_database, topic)
-    old_database.execute("BEGIN IMMEDIATE")
-    old_database.execute("INSERT INTO orders VALUES ('zombie')")
+    database.execute("ROLLBACK")  # SQLite has one writer at a time: let the other in, as another database would
+    new = producer_of(node, other_connection, topic)
+    database.execute("BEGIN IMMEDIATE")
+    database.execute("INSERT INTO orders VALUES ('zombie')")
 
     with pytest.raises(ProducerFencedError):
         block.__exit__(None, None, None)
     with new.transaction():
-        new_database.execute("INSERT INTO orders VALUES ('alive')")
+        other_connection.execute("INSERT INTO orders VALUES ('alive')")
         new.send(topic, b"alive")
     with pytest.raises(ProducerFencedError), old.transaction():
         pass
 
-    assert rows(new_database) == ["alive"]
+    assert rows(other_connection) == ["alive"]
     assert read_all(node.bootstrap, topic, 2) == [b"alive"]
 
 
-def test_the_node_may_crash_at_any_time(tmp_path: Path) -> None:
+def test_the_node_may_crash_at_any_time(tmp_path: Path, database: sqlite3.Connection) -> None:
     directory = tmp_path / "node"
-    database = connect(tmp_path)
     with NodeProcess(directory, *FLAGS) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(30)
@@ -182,9 +190,10 @@ def test_the_node_may_crash_at_any_time(tmp_path: Path) -> None:
     assert len(found) == 6
 
 
-def test_records_of_a_decided_transaction_show_later_if_the_node_is_away_at_its_end(tmp_path: Path) -> None:
+def test_records_of_a_decided_transaction_show_later_if_the_node_is_away_at_its_end(
+    tmp_path: Path, database: sqlite3.Connection
+) -> None:
     directory = tmp_path / "node"
-    database = connect(tmp_path)
     with NodeProcess(directory, *FLAGS) as node:
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(30)
