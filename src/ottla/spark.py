@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -24,10 +24,13 @@ from ottla.errors import OttlaError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["JavaMissingError", "require_java", "session", "with_schema_from"]
+__all__ = ["LOCAL_IP", "LOOPBACK", "JavaMissingError", "local_address", "require_java", "session", "with_schema_from"]
+
+LOOPBACK: Final = "127.0.0.1"
+LOCAL_IP: Final = "SPARK_LOCAL_IP"
 
 SETTINGS: Final = {
-    "spark.driver.host": "127.0.0.1",
+    "spark.driver.host": LOOPBACK,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
     "spark.sql.streaming.metricsEnabled": "true",
@@ -46,7 +49,7 @@ class JavaMissingError(OttlaError):
 
 def require_java() -> None:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise JavaMissingError("Spark needs Java 17: apt install openjdk-17-jre-headless, or brew install openjdk@17")
+        raise JavaMissingError("Spark needs Java 17 or 21: apt install default-jre-headless, or brew install openjdk@21")
 
 
 def session(name: str = "ottla", *, master: str = "local[*]", settings: dict[str, str] | None = None) -> SparkSession:
@@ -56,23 +59,40 @@ def session(name: str = "ottla", *, master: str = "local[*]", settings: dict[str
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**SETTINGS, **(settings or {})}.items():
+    together = {**SETTINGS, **(settings or {})}
+    for key, value in together.items():
         builder = builder.config(key, value)
-    with _python_path():
+    with _environment(_python_path() | local_address(together)):
         return builder.getOrCreate()
 
 
+def _python_path() -> dict[str, str]:
+    """What is started with it loads `spark_start` first, and what that starts."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (spark_start.__path__[0], os.environ.get("PYTHONPATH"))))}
+
+
+def local_address(settings: Mapping[str, str]) -> dict[str, str]:
+    """The variable with which a Spark that is only for this machine listens on nothing else, its pages neither.
+
+    It does not look up the machine's own name then, which many a laptop can't tell.
+    """
+    is_local = settings["spark.driver.host"] == LOOPBACK and LOCAL_IP not in os.environ
+    return {LOCAL_IP: LOOPBACK} if is_local else {}
+
+
 @contextmanager
-def _python_path() -> Iterator[None]:
-    """What is started meanwhile loads `spark_start` first, and what that starts."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (spark_start.__path__[0], before)))
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """For what is started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        del os.environ["PYTHONPATH"]
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def with_schema_from(rows: DataFrame, topic: str, *, bootstrap_servers: str, sample: int = 1_000) -> DataFrame:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.spark import with_schema_from
+from ottla.spark import LOCAL_IP, LOOPBACK, with_schema_from
+from tests.spark.listening import addresses
 from tests.spark.reading import Topics
 from tests.spark.small import needs_java, small_session
 
@@ -18,7 +20,7 @@ pytestmark = [needs_java, pytest.mark.filterwarnings("ignore")]  # pyspark's own
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    spark = small_session(tmp_path_factory.mktemp("warehouse"))
+    spark = small_session(tmp_path_factory.mktemp("warehouse"), spark__ui__enabled="true", spark__ui__port="0")
     yield spark
     spark.stop()
 
@@ -60,6 +62,12 @@ class Copy:
         """As if the driver had died between our commit and Spark's own."""
         for name in (str(batch), f".{batch}.crc"):
             (self._checkpoint / "commits" / name).unlink(missing_ok=True)
+
+
+def test_nobody_else_can_reach_it(spark: Any) -> None:
+    assert spark.sparkContext.uiWebUrl is not None  # its page is among them
+    assert addresses(spark._jvm.java.lang.ProcessHandle.current().pid()) == {LOOPBACK}
+    assert LOCAL_IP not in os.environ
 
 
 def test_a_topic_is_read_and_written_by_jobs(spark: Any, topics: Topics) -> None:

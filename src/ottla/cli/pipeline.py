@@ -39,7 +39,7 @@ directory_option = click.option(
 def command() -> None:
     """The ingestion pipeline on Spark: events from topic `raw`, cleaned, counted in windows, joined; exactly once.
 
-    docs/PIPELINES.md says what it does. It needs `pip install "ottla[spark]"` and Java 17.
+    docs/PIPELINES.md says what it does. It needs `pip install "ottla[spark]"` and Java 17 or 21.
     """
 
 

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 
 from ottla.errors import OttlaError
 from ottla.pipelines.project import Project
-from ottla.spark import require_java
+from ottla.spark import LOOPBACK, local_address, require_java
 
 __all__ = ["PipelineFailedError", "Runner", "Told"]
 
@@ -37,11 +37,11 @@ Told = dict[str, Any]
 """
 
 SPARK: Final = {
-    "spark.driver.host": "127.0.0.1",
+    "spark.driver.host": LOOPBACK,
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
-    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.address": LOOPBACK,
     "spark.sql.artifact.isolation.enabled": "true",
     "spark.sql.artifact.isolation.alwaysApplyClassloader": "true",
 }
@@ -81,6 +81,7 @@ class Runner:
 
         port = _free_port()
         os.environ.setdefault("PYSPARK_PYTHON", str(self._project.python))
+        os.environ.update(local_address(self._conf))
         os.environ.setdefault(TOKEN, uuid.uuid4().hex)  # only who knows it may use the server
         builder = SparkSession.builder.appName("ottla-ingestion").config("spark.api.mode", "classic")
         for name, value in {**self._conf, "spark.connect.grpc.binding.port": str(port)}.items():

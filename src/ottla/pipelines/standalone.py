@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from ottla.errors import OttlaError
-from ottla.spark import require_java
+from ottla.spark import LOCAL_IP, LOOPBACK, require_java
 
 __all__ = ["SparkCluster"]
 
 READY_WITHIN_S: Final = 180.0
 STOP_WITHIN_S: Final = 30.0
-HOST: Final = "127.0.0.1"
 WORKER_MEMORY: Final = "1g"
 CONF: Final = {"spark.executor.memory": "800m", "spark.executor.cores": "1"}
 """For drivers: what fits into a worker."""
@@ -48,11 +47,11 @@ class SparkCluster:
 
     @property
     def master(self) -> str:
-        return f"spark://{HOST}:{self._port}"
+        return f"spark://{LOOPBACK}:{self._port}"
 
     @property
     def page(self) -> str:
-        return f"http://{HOST}:{self._page_port}"
+        return f"http://{LOOPBACK}:{self._page_port}"
 
     def __enter__(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -81,8 +80,8 @@ class SparkCluster:
 
     def _start(self, name: str, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
         home = _spark_home()
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", HOST, *arguments]
-        environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", LOOPBACK, *arguments]
+        environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, LOCAL_IP: LOOPBACK}
         with (self._directory / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -116,6 +115,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind((HOST, 0))
+        probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
