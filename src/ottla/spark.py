@@ -49,7 +49,7 @@ class JavaMissingError(OttlaError):
 
 def require_java() -> None:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise JavaMissingError("Spark needs Java 17 or 21: apt install default-jre-headless, or brew install openjdk@21")
+        raise JavaMissingError("Spark needs Java 17 or 21: apt install default-jre-headless; brew install openjdk@21")
 
 
 def session(name: str = "ottla", *, master: str = "local[*]", settings: dict[str, str] | None = None) -> SparkSession:
