@@ -9,6 +9,7 @@ from tests.raft.net import ELECTION_TICKS
 from tests.raft.test_paper_5_elections import heartbeat, host_with
 
 TICK_MS = 50
+LEADER, OTHER = 2, 3
 
 
 class Clock:
@@ -144,3 +145,36 @@ def test_a_process_that_stood_still_does_not_blame_its_leader() -> None:
     rig.timers.run_to(rig.clock.at_ms)
 
     assert rig.role() == RoleName.FOLLOWER
+
+
+def noticed_after_ms(rig: Rig) -> int:
+    """How long from now until the leader, which says nothing more, is not followed any longer."""
+    begun_ms = rig.clock.at_ms
+    while rig.role() == RoleName.FOLLOWER:
+        rig.timers.run_to(rig.clock.at_ms + TICK_MS)
+    return rig.clock.at_ms - begun_ms
+
+
+def test_a_doubt_of_the_leader_shortens_the_wait_for_it_whatever_ends_elsewhere() -> None:
+    patient, doubtful, other_ended = Rig(), Rig(), Rig()
+    doubtful.quorum.doubt({LEADER})
+    other_ended.quorum.doubt({LEADER})
+    other_ended.quorum.process_ended(OTHER)
+
+    assert noticed_after_ms(other_ended) == noticed_after_ms(doubtful) < noticed_after_ms(patient)
+
+
+def test_a_doubt_that_is_taken_back_shortens_nothing() -> None:
+    patient, trusting = Rig(), Rig()
+    trusting.quorum.doubt({LEADER})
+    trusting.quorum.doubt({OTHER})
+
+    assert noticed_after_ms(trusting) == noticed_after_ms(patient)
+
+
+def test_a_leader_whose_process_has_ended_is_not_waited_for() -> None:
+    doubtful, ended = Rig(), Rig()
+    doubtful.quorum.doubt({LEADER})
+    ended.quorum.process_ended(LEADER)
+
+    assert noticed_after_ms(ended) < noticed_after_ms(doubtful)
