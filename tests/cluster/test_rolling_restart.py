@@ -77,6 +77,10 @@ def all_in_sync(writer: Writer) -> bool:
     return all(len(partition.isrs) == 3 for partition in partitions)
 
 
+def until_more_than(count: int, writer: Writer) -> None:
+    eventually(lambda: len(writer.deliveries.delivered) > count, within_s=30, what="another delivery")
+
+
 def stop_cleanly(node: ClusterNode) -> None:
     assert node.stop() == 0
     assert "Traceback" not in node.log()
@@ -94,12 +98,13 @@ def test_nodes_are_restarted_one_by_one_under_load(tmp_path: Path, end: Callable
     with ClusterProcesses(tmp_path, 3, "--set", "log.min_insync_replicas=2") as cluster:
         create_topic(cluster.node(1).bootstrap, TOPIC, partitions=PARTITIONS, replicas=3)
         with writing(cluster) as writer:
+            until_more_than(0, writer)
             for node in [*cluster.nodes.values()] * ROUNDS:
                 before = len(writer.deliveries.delivered)
                 end(node)
                 node.start()
                 eventually(lambda: all_in_sync(writer), within_s=60, what=f"all in sync\n{cluster.logs()}")
-                assert len(writer.deliveries.delivered) > before
+                until_more_than(before, writer)
             assert writer.stop() == 0, cluster.logs()
             assert writer.deliveries.errors == []
             problems = check(writer.deliveries.delivered, stored(cluster.bootstrap))

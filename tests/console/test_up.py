@@ -18,7 +18,8 @@ def test_the_console_is_started_and_stopped_with_the_nodes(tmp_path: Path) -> No
         [url] = [found[1] for found in map(ADDRESS.match, cluster.lines) if found]
         with urlopen(url, timeout=60) as answer:
             assert "<title>Cluster · Ottla</title>" in answer.read().decode()
-        with pytest.raises(HTTPError, match="403"):
+        with pytest.raises(HTTPError, match="403") as refused:
             urlopen(Request(url, headers={"Host": "evil.example"}), timeout=60)
+        refused.value.close()
         assert cluster.stop() == 0
         assert "Traceback" not in (cluster.data_dir / "console.log").read_text()
