@@ -201,6 +201,16 @@ class NewTopics(Protocol):
         """Done when this node knows the topics; for each of them an error code, or 0."""
 
 
+class Vanished(Protocol):
+    """Brokers whose connections have just ended."""
+
+    def settled(self) -> Deferred[None] | None:
+        """Done when it is known what becomes of all that have vanished; None if there is nobody who could."""
+
+    def is_listed(self, broker_id: int) -> bool:
+        """Whether a broker that is out of service should be named all the same."""
+
+
 class Partitions(Protocol):
     """The partitions that this node leads."""
 
@@ -390,6 +400,9 @@ class Services(Protocol):
 
     @property
     def new_topics(self) -> NewTopics: ...
+
+    @property
+    def vanished(self) -> Vanished: ...
 
     @property
     def partitions(self) -> Partitions: ...

@@ -20,6 +20,7 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespons
 from ottla.protocol.schema import Request
 from ottla.runtime import broker_link
 from ottla.runtime.broker_client import BrokerClient
+from ottla.runtime.broker_wire import CLOSED, Wire
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.dispatch import Router
 from ottla.runtime.outbox import Outbox
@@ -335,10 +336,39 @@ def test_what_is_under_way_fails_when_the_connection_breaks() -> None:
 
     async def test() -> None:
         async with a_peer(serve) as (_, address), a_client() as client:
+            lost: list[tuple[str, int]] = []
+            client.on_lost = lost.append
             sent = [client.send(address, HeartbeatRequest(), timeout_ms=TIMEOUT_MS) for _ in range(2)]
             assert [await error_of(one) for one in sent] == [ErrorCode.NETWORK_EXCEPTION] * 2
+            assert lost == [address]
 
     run(test())
+
+
+def test_the_end_of_a_connection_is_told_when_it_is_seen_and_once() -> None:
+    """The loop says only some turns later that it is lost."""
+    told: list[str] = []
+
+    class Owner:
+        def opened(self, _wire: Wire) -> None:
+            """Nothing to say."""
+
+        def lost(self, _wire: Wire, why: str) -> None:
+            told.append(why)
+
+        def has_room(self, _wire: Wire) -> None:
+            """Nothing waits."""
+
+    class Transport(asyncio.Transport):
+        def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+            """Nothing is written."""
+
+    wire = Wire(Owner(), memoryview(bytearray(64)), answer_bytes_max=64, send_buffer_bytes_max=64)
+    wire.connection_made(Transport())
+    assert wire.eof_received() is False
+    assert told == [CLOSED]
+    wire.connection_lost(None)
+    assert told == [CLOSED]
 
 
 def test_one_who_asks_again_at_once_when_told_of_a_failure_does_not_spin() -> None:
@@ -528,6 +558,7 @@ def test_a_link_whose_idle_connection_ends_is_forgotten() -> None:
             async with a_broker(serves(HeartbeatRequest, echo)) as address:
                 await answer_of(client.send(address, HeartbeatRequest(), timeout_ms=TIMEOUT_MS))
                 assert client.links == 1
+                client.on_lost = lambda _address: pytest.fail("nothing was asked there")
             await until(lambda: client.links == 0)
 
     run(test())

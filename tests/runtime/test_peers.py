@@ -26,8 +26,10 @@ class Side:
         self.peers = Peers(loop=asyncio.get_running_loop(), hello=hello, resolve=addresses.get)
         self.heard: list[tuple[int, bytes]] = []
         self.ended: list[int] = []
+        self.lost: list[int] = []
         self.peers.on_message = self._hear
         self.peers.on_ended = self.ended.append
+        self.peers.on_lost = self.lost.append
 
     def _hear(self, message: Message, directory_id: bytes) -> None:
         self.heard.append((message.term, directory_id))
@@ -103,6 +105,7 @@ def test_a_node_whose_process_ends_is_noticed_at_once() -> None:
         await two.peers.close()
 
         await until(lambda: one.ended == [2])
+        assert one.lost == [2]
         for _ in range(3):
             one.say(2, 2)
             await asyncio.sleep(0.1)  # dialled again, and refused again
@@ -123,6 +126,7 @@ def test_a_node_that_ends_a_connection_and_still_listens_has_not_ended() -> None
 
         await until(lambda: bool(two.peers._incoming) and incoming not in two.peers._incoming)
         assert one.ended == []
+        assert one.lost == [2]
         await one.peers.close()
         await two.peers.close()
 

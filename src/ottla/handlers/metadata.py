@@ -31,7 +31,10 @@ def metadata(request: MetadataRequest, ctx: RequestContext) -> MetadataResponse 
     services = ctx.services
     missing = [] if everything else list(_to_create(request, ctx))
     if not missing:
-        return _response(request, services, everything=everything)
+        settled = services.vanished.settled()
+        if settled is None:
+            return _response(request, services, everything=everything)
+        return settled.then(lambda _: _response(request, services, everything=everything))
     return services.new_topics.ensure(missing).then(lambda refused: _response(request, services, refused=refused))
 
 
@@ -66,7 +69,7 @@ def _response(
                 rack=broker.rack,
             )
             for broker in image.brokers.values()
-            if not broker.fenced
+            if not broker.fenced or services.vanished.is_listed(broker.broker_id)
         ],
         cluster_id=services.cluster_id,
         controller_id=services.controller_id,

@@ -13,6 +13,7 @@ is no task, future or timer per request: a task exists while a connection is bei
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import BrokerError, ErrorCode
@@ -47,6 +48,8 @@ class BrokerClient:
         self.random = random
         self.limits = limits
         self.client_id = client_id.encode()
+        self.on_lost: Callable[[Address], None] = lambda _address: None
+        """Given an address whose connection has ended while something was asked there."""
         self._scratch: memoryview | None = None
         self._links: dict[tuple[Address, str], Link] = {}
         self._is_closed = False

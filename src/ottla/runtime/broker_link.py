@@ -187,9 +187,12 @@ class Link:
             return
         cut_off = tuple(wire.line)
         wire.line.clear()
-        was_idle = self._is_ready and not cut_off
+        was_ready = self._is_ready
+        was_idle = was_ready and not cut_off
         self._wire = None
         self._is_ready = False
+        if was_ready and cut_off and not self._is_closed:
+            self._client.on_lost(self.address)
         if not was_idle:
             self._failed(why, cut_off)
         elif self._queue:

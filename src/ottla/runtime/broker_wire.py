@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CLOSED = "the peer closed the connection"
+
 GROWTH_BYTES_MIN = 64 * 1024
 SPARE_BYTES_MAX = 1024 * 1024
 """A buffer up to this size is kept for the next answer that does not fit into the scratch."""
@@ -165,9 +167,11 @@ class Wire(asyncio.BufferedProtocol):
         self._owner.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(str(exc) if exc is not None else "the peer closed the connection")
+        self._end(str(exc) if exc is not None else CLOSED)
 
     def eof_received(self) -> bool:
+        """The loop says that the connection is lost some turns later, when clients may have asked who leads."""
+        self._end(CLOSED)
         return False
 
     def pause_writing(self) -> None:

@@ -65,6 +65,7 @@ from ottla.runtime.server import Server
 from ottla.runtime.timers import Timers
 from ottla.runtime.transactions import TransactionCoordinators
 from ottla.runtime.upkeep import Upkeep
+from ottla.runtime.vanished import Vanished
 from ottla.runtime.workers import Workers
 from ottla.services import AUTOMATIC, FORWARDED, Deferred
 from ottla.storage.log_manager import LogManager
@@ -275,6 +276,7 @@ class Node:
             metadata=self._metadata,
             client=self.broker_client,
             server=self._server,
+            vanished=self.vanished,
             clock=self.clock,
             timers=self._timers,
             loop=self._loop,
@@ -298,6 +300,8 @@ class Node:
             limits=self.config.network,
             client_id=f"ottla-{self.config.node_id}",
         )
+        self.vanished = Vanished(image=lambda: self._metadata.image, clock=self.clock, timers=self._timers)
+        self.broker_client.on_lost = self.vanished.lost_at
         self.controller_channel = ControllerChannel(
             loop=self._loop,
             client=self.broker_client,
@@ -470,6 +474,7 @@ class Node:
         if changes.client_quotas:
             self.quotas.update(self.image)
         self.new_topics.image_changed()
+        self.vanished.image_changed()
         self.lifecycle.image_changed()
         if self.door is not None:
             self.door.image_changed()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ottla.runtime.metadata import Metadata
     from ottla.runtime.server import Server
     from ottla.runtime.timers import Timers
+    from ottla.runtime.vanished import Vanished
 
 
 class Others:
@@ -43,6 +44,7 @@ class Others:
         metadata: Metadata,
         client: BrokerClient,
         server: Server,
+        vanished: Vanished,
         clock: Clock,
         timers: Timers,
         loop: asyncio.AbstractEventLoop,
@@ -54,6 +56,7 @@ class Others:
         self._metadata = metadata
         self._client = client
         self._server = server
+        self._vanished = vanished
         self._clock = clock
         self._timers = timers
         quorum = metadata.quorum
@@ -84,6 +87,7 @@ class Others:
             hints.tell()  # also where it was suspected before
 
         gossip.on_change(members_changed)
+        self._door.peers.on_lost = self._vanished.lost
         self._door.peers.on_ended = process_ended
         quorum.transport = self._door.peers
         await self._door.peers.serve()

@@ -54,6 +54,8 @@ class Peers:
         """Given each message of the quorum, and the directory of the node that it is from."""
         self.on_frame: Callable[[int, FrameKind, memoryview], None] = lambda _node_id, _kind, _content: None
         """Given what else arrives: from which node, what, and its content, which is valid during the call."""
+        self.on_lost: Callable[[int], None] = lambda _node_id: None
+        """Given a node whose connection has ended, and who was heard on it."""
         self.on_ended: Callable[[int], None] = lambda _node_id: None
         """Given a node whose process has ended: its connection broke, and nobody listens at its address any more."""
         self.loop = loop
@@ -355,6 +357,8 @@ class Link:
             self._dialled = None
             self._unheard_since = None
             self._later()
+            if dialled.was_heard and not self._is_closed:
+                self._peers.on_lost(self._node_id)
             self._look(dialled)
 
     def _give_up(self) -> None:
@@ -406,6 +410,11 @@ class Dialled(asyncio.Protocol):
         except ProtocolError as error:
             self._link.garbled(error)
             self.abort()
+
+    def eof_received(self) -> bool:
+        """The loop says that the connection is lost some turns later."""
+        self._link.lost(self)
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
