@@ -16,7 +16,7 @@ from tests.simulation.planted_cluster_bugs import (
 )
 
 SEEDS_MAX = 24
-RARE = 39
+RARE = 100
 """A seed with which it happened when this was written: there are others behind it."""
 EAGER = Workload(partitions=3, producers=3, consumers=0, members=0)
 CROWD = Workload(partitions=1, producers=3, consumers=2, members=0)
