@@ -11,7 +11,8 @@ LISTENS = "0A"
 
 def addresses(pid: int) -> set[str]:
     """Of all its TCP sockets that others may connect to."""
-    return {address for inode, address in _listening() if inode in _sockets(pid)}
+    own = _sockets(pid)
+    return {address for inode, address in _listening() if inode in own}
 
 
 def _sockets(pid: int) -> set[str]:
