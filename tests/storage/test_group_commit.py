@@ -146,6 +146,19 @@ def test_a_large_share_is_synced_in_its_segment_and_not_written_twice() -> None:
     assert log_of(start(disk.crash(NOTHING_UNSYNCED)), A).end_offset == 2
 
 
+def test_one_full_batch_of_a_client_is_not_written_twice() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, A)
+    checkpoint(manager)
+    after_start(disk)
+    append(manager, A, size=980_000)  # librdkafka ends a batch at a million bytes, what the record itself adds included
+    manager.group_commit.commit()
+
+    assert disk.counters.bytes_written < 1_000_000
+    assert kinds(disk)[-1] is Kind.SYNCED
+
+
 def test_a_large_share_is_journaled_while_a_checkpoint_is_still_to_sync_what_came_before() -> None:
     disk = CrashingDisk()
     manager = start(disk)

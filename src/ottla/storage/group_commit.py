@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from ottla.storage.pending import Syncable
     from ottla.types import TopicId
 
-SEGMENT_SYNC_BYTES_MIN = 1 << 20
-"""From here on a log's share of a commit is synced in its segment instead of written twice (decisions/0002)."""
+SEGMENT_SYNC_BYTES_MIN = 768 << 10
+"""From here on a log's share of a commit is synced in its segment instead of written twice (decisions/0002). Below what
+clients make of a full batch by default, which is a million bytes: such a one alone is enough."""
 BLOCK_BYTES_MAX = 8 << 20
 """A commit of more than this is several blocks, so that a journal file of usual size can hold each of them."""
 JOIN_PIECES_MIN = 8
