@@ -7,7 +7,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.runtime.room import PAUSE_MS, PLENTY_BYTES, Room
+from ottla.runtime.room import PLENTY_BYTES, Room
 from ottla.storage.journal import RESERVE_BYTES, FilePreparation, file_numbers
 from ottla.testing.disk import CrashingDisk
 from tests.node_rig import NodeRig, with_node, with_node_that_dies
@@ -17,51 +17,40 @@ SMALL = b"x"
 
 
 class Gauge:
-    """A clock, and a disk of which only the room is asked for."""
+    """A disk of which only the room is asked for."""
 
     def __init__(self, free_bytes: int) -> None:
         self.free = free_bytes
-        self.looks = 0
-        self.at_ms = 0
 
     def free_bytes(self) -> int:
-        self.looks += 1
         return self.free
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
 
 
 def room_of(gauge: Any) -> Room:
-    return Room(gauge, gauge)
+    return Room(gauge)
 
 
 def test_it_is_full_when_less_than_the_reserve_is_left_and_no_more_once_there_is_more() -> None:
     gauge = Gauge(RESERVE_BYTES)
     room = room_of(gauge)
-    room.after_commit()
-    assert not room.is_full
+    assert not room.look()
     gauge.free -= 1
-    room.after_commit()
+    assert room.look()
     assert room.is_full
     gauge.free += 1
     assert not room.look()
     assert not room.is_full
 
 
-def test_it_is_looked_at_after_every_commit_unless_there_is_plenty() -> None:
-    gauge = Gauge(PLENTY_BYTES - 1)
+def test_there_is_plenty_once_it_was_seen() -> None:
+    gauge = Gauge(PLENTY_BYTES)
     room = room_of(gauge)
-    room.after_commit()
-    room.after_commit()
-    assert gauge.looks == 2
-    gauge.free = PLENTY_BYTES
-    room.after_commit()
-    room.after_commit()
-    assert gauge.looks == 3
-    gauge.at_ms = PAUSE_MS
-    room.after_commit()
-    assert gauge.looks == 4
+    assert not room.has_plenty
+    room.look()
+    assert room.has_plenty
+    gauge.free -= 1
+    room.look()
+    assert not room.has_plenty
 
 
 def test_both_changes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from ottla.errors import ErrorCode
 from ottla.handlers.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, if_asked
 from ottla.handlers.registry import handles
-from ottla.metadata.image import NO_LEADER, PartitionImage, TopicImage
+from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata.topic_names import is_valid_topic_name
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
@@ -55,11 +55,11 @@ def _response(
     refused: Mapping[str, int] = NOTHING_REFUSED,
 ) -> MetadataResponse:
     image = services.image
+    alive = image.alive_brokers
     if everything:
-        alive = image.alive_brokers
         topics = [_topic(topic, request, alive) for topic in image.topics.values()]
     else:
-        topics = [_asked_topic(wanted, request, services, refused) for wanted in request.topics or ()]
+        topics = [_asked_topic(wanted, request, image, alive, refused) for wanted in request.topics or ()]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(
@@ -79,18 +79,21 @@ def _response(
 
 
 def _asked_topic(
-    wanted: MetadataRequestTopic, request: MetadataRequest, services: Services, refused: Mapping[str, int]
+    wanted: MetadataRequestTopic,
+    request: MetadataRequest,
+    image: MetadataImage,
+    alive: frozenset[int],
+    refused: Mapping[str, int],
 ) -> MetadataResponseTopic:
-    image = services.image
     if wanted.topic_id != NO_TOPIC_ID:
         topic = image.topics_by_id.get(wanted.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, topic_id=wanted.topic_id, name=None)
-        return _topic(topic, request, image.alive_brokers)
+        return _topic(topic, request, alive)
     name = wanted.name or ""
     topic = image.topics.get(name)
     if topic is not None:
-        return _topic(topic, request, image.alive_brokers)
+        return _topic(topic, request, alive)
     code = refused.get(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_topic_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -60,17 +60,16 @@ class SyncPace:
         self._ring = [False] * self.WINDOW
         self._at = 0
         self._slow = 0
+        self.is_quick = slow_us > 0
 
     def record(self, took_ns: int) -> None:
         slow = took_ns > self._slow_ns
         at = self._at
-        self._slow += slow - self._ring[at]
-        self._ring[at] = slow
+        if slow is not self._ring[at]:
+            self._ring[at] = slow
+            self._slow += 1 if slow else -1
+            self.is_quick = self._slow_ns > 0 and self._slow <= self.SLOW_MAX
         self._at = (at + 1) % self.WINDOW
-
-    @property
-    def is_quick(self) -> bool:
-        return self._slow_ns > 0 and self._slow <= self.SLOW_MAX
 
 
 class Gathering:

@@ -29,6 +29,7 @@ from ottla.metadata.image import Endpoint, MetadataImage, ResourceType
 from ottla.metadata.state import Changes
 from ottla.observability.metrics import Refusals
 from ottla.ports import Clock, Disk, Random
+from ottla.runtime.after_commits import AfterCommits
 from ottla.runtime.broker_client import BrokerClient
 from ottla.runtime.cleaning import Cleaning
 from ottla.runtime.cleaning_here import CleaningHere
@@ -225,7 +226,7 @@ class Node:
             outbox=self._outbox,
             inline_us_max=self._inline_us_max(),
         )
-        self.room = Room(disk, self.clock)
+        self.room = Room(disk)
         self._metadata = new_metadata(
             config=self.config,
             identity=self._identity,
@@ -282,10 +283,6 @@ class Node:
             loop=self._loop,
             executor=self._upkeep_threads,
         )
-
-    def _after_commit(self) -> None:
-        self.room.after_commit()
-        self._upkeep.look()
 
     def _inline_us_max(self) -> int:
         """Where nothing waits for the disk, a thread would only cost its switches."""
@@ -386,7 +383,10 @@ class Node:
             changed=self.committer.commit_soon,
         )
         self._cleaning = self._new_cleaning()
-        self.committer.on_commit = self._after_commit
+        self._after_commits = AfterCommits(
+            room=self.room, upkeep=self._upkeep, journal=self._logs.group_commit.journal, timers=self._timers
+        )
+        self.committer.on_commit = self._after_commits.committed
         self.committer.on_broken = self._metadata.quorum.on_broken = self._disk_failed
         self.quorum = QuorumAdmin(metadata=self._metadata, clock=self.clock, timers=self._timers)
         self._snapshots = SnapshotTaker(

@@ -64,7 +64,7 @@ class Upkeep:
         self.look()
 
     def look(self) -> None:
-        """See whether there is something to do in the background. Cheap: called after every commit."""
+        """See whether there is something to do in the background."""
         if self._job is None and not self._stopped:
             self._begin(self._logs.next_job())
 

@@ -44,6 +44,7 @@ FREE_FILES_MAX = 2
 """Files kept for later use; more are removed, so that a burst does not hold its room on the disk for ever."""
 RESERVE_BYTES = 16 << 20
 """What is left on the disk for the node's own records and blocks. Files are not made in advance from that."""
+NO_TURN = 1 << 62
 _ZEROS = bytes(256 << 10)
 
 
@@ -131,6 +132,10 @@ class Journal:
         """The last block that is known to be on the medium."""
         self._position = resume.position if resume else 0
         self._current: JournalFile | None = None
+        self._turn_position = 0
+        """Where in the current file the next one should be made; NO_TURN once that was told."""
+        self.is_at_a_turn = False
+        """Whether a file was begun, or filled to where the next one should be made, since `preparation` was called."""
         self._full: deque[JournalFile] = deque()
         self._released: deque[tuple[int, JournalFile]] = deque()
         """Files that nobody needs once the block of this number, which says so, is durable."""
@@ -156,7 +161,10 @@ class Journal:
         header = block_header(into.salt, sequence, self.oldest, self.synced, payload_bytes, entry_count)
         into.last_sequence = sequence
         self.next_sequence = sequence + 1
-        self._position = position + size_bytes
+        self._position = end = position + size_bytes
+        if end >= self._turn_position:
+            self._turn_position = NO_TURN
+            self.is_at_a_turn = True
         return Block(into, position, sequence, [header, *payload])
 
     def begin_again(self) -> None:
@@ -177,6 +185,7 @@ class Journal:
             self._current = self._full.pop()
         self.next_sequence = block.sequence
         self._position = block.position
+        self._turn_position = 0
         block.into.last_sequence = block.sequence - 1
 
     def mark_synced(self, sequence: int) -> None:
@@ -214,10 +223,11 @@ class Journal:
 
     def preparation(self) -> FilePreparation | None:
         """The next file, if it should be made now."""
+        self.is_at_a_turn = False
         current = self._current
         if self._preparing or self._free or self._released:
             return None
-        if current is None or 2 * self._position < current.capacity_bytes:
+        if current is None or self._position < _half(current):
             return None
         self._preparing = True
         number, self._next_number = self._next_number, self._next_number + 1
@@ -245,6 +255,8 @@ class Journal:
         file.salt = self._random.randbytes(SALT_BYTES)
         self._current = file
         self._position = SECTOR_BYTES
+        self._turn_position = _half(file)
+        self.is_at_a_turn = True
         return file
 
     def _new_file(self, size_bytes: int) -> JournalFile:
@@ -283,6 +295,11 @@ def _zeroed(disk: Disk, number: int, size_bytes: int, *, leave_bytes: int = 0) -
         disk.remove(path)  # a part of it would only take room that is missing
         raise
     return file
+
+
+def _half(file: JournalFile) -> int:
+    """Where the next one is made."""
+    return -(-file.capacity_bytes // 2)
 
 
 def file_path(number: int) -> str:

@@ -215,7 +215,7 @@ class LogState:
 
     def stable_offset(self, high_watermark: int) -> int:
         """Where readers of committed records must stop. The high watermark given must not go back."""
-        producers = self.producers
+        producers = self._producers or self.producers
         if not producers.has_transactions:
             return high_watermark
         producers.forget_completed(high_watermark)
