@@ -219,6 +219,33 @@ def test_the_next_file_is_prepared_when_the_current_one_is_half_full() -> None:
     assert offsets_in(disk.crash(NOTHING_UNSYNCED)) == [0, 1, 2]
 
 
+def test_it_says_when_a_file_was_begun_or_is_half_full_and_in_between_it_does_not() -> None:
+    journal = journal_on(CrashingDisk())
+    turns = []
+    for offset in range(110):  # a sector each, in files of 64
+        commit(journal, offset)
+        if journal.is_at_a_turn:
+            turns.append((journal.position.file_number, journal.position.position // SECTOR_BYTES))
+            preparation = journal.preparation()
+            if preparation is not None:
+                preparation.run()
+                journal.add(preparation)
+
+    assert [number for number, _ in turns] == [0, 0, 1, 1]
+    begun, half = (1, 4), (32, 35)
+    assert all(low <= at <= high for (_, at), (low, high) in zip(turns, (begun, half, begun, half), strict=True))
+
+
+def test_a_block_that_takes_the_place_of_a_rewound_one_is_at_a_turn() -> None:
+    journal = journal_on(CrashingDisk())
+    commit(journal, 0)
+    refused = block_of(journal, 1, size=FILE_BYTES // 2)
+    journal.preparation()
+    journal.rewind(refused)
+    commit(journal, 1, size=FILE_BYTES // 2)
+    assert journal.is_at_a_turn
+
+
 def test_files_grow_step_by_step_and_small_ones_are_not_used_again() -> None:
     disk = CrashingDisk()
     journal = journal_on(disk, file_size_bytes=20 << 20)
