@@ -12,7 +12,7 @@ from bench import report
 from bench.native import DriverError
 from bench.plan import Plan
 from bench.runner import clean, run
-from bench.servers import CLUSTERS, NAMES, available
+from bench.servers import CLUSTERS, NAMES, PER_CORE, available
 from bench.setting import Windows
 from bench.workloads import BY_NAME, HTTP, WORKLOADS
 
@@ -52,7 +52,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="workloads; all of the mode if none is named")
     parser.add_argument(
         "--systems",
-        help=f"comma-separated, of {', '.join((*NAMES, *CLUSTERS))}; or a command with {{port}} and {{dir}}",
+        help=f"comma-separated, of {', '.join((*NAMES, PER_CORE, *CLUSTERS))}; or a command with {{port}} and {{dir}}",
     )
     parser.add_argument("--seconds", type=float, help="the measured window")
     parser.add_argument("--warmup", type=float, help="load before the window, in seconds")

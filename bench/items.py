@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from bench import flames, growth, queues, rebalance, throughput
 from bench.plan import Plan
-from bench.servers import CLUSTERS, NAMES
+from bench.servers import CLUSTERS, NAMES, PER_CORE
 from bench.setting import Windows
 from bench.workloads import BY_NAME, CLUSTER, FAILOVER
 
@@ -41,6 +41,18 @@ def _requests(form: str) -> Plan:
     windows = Windows(seconds=1.2 if form == SHORT else 4, warmup_s=0.4 if form == SHORT else 1)
     workloads = ("produce_1conn", "produce_50conn", "produce_100conn", "produce_200conn")
     return Plan(workloads=workloads, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.3)
+
+
+def _cores(form: str) -> Plan:
+    systems = ("ottla", PER_CORE, "kafka")
+    if form == SHORT:
+        windows = Windows(seconds=1.2, warmup_s=0.4)
+        return Plan(
+            workloads=("produce_200conn", "batches_1kb"), systems=systems, windows=windows, repetitions=1, touch_gb=0.3
+        )
+    workloads = ("produce_50conn", "produce_100conn", "produce_200conn", "batches_1kb", "batches_100b")
+    windows = Windows(seconds=2, warmup_s=0.5)
+    return Plan(workloads=workloads, systems=systems, windows=windows, repetitions=3, touch_gb=0.5)
 
 
 def _latency(form: str) -> Plan:
@@ -76,7 +88,7 @@ def _footprint(form: str) -> Plan:
 
 def _growth(form: str) -> Plan:
     if form == SHORT:
-        windows = Windows(seconds=1.5, warmup_s=0.5)
+        windows = Windows(seconds=1.2, warmup_s=0.4)
         return Plan(workloads=growth.SHORT, systems=DURABLE, windows=windows, repetitions=3, touch_gb=0.3)
     windows = Windows(seconds=2.5, warmup_s=1)
     return Plan(workloads=growth.NAMES, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.3)
@@ -111,6 +123,15 @@ ITEMS = (
         about="Each producer sends one record of 50 bytes and waits for its acknowledgement (acks=all, six partitions, "
         "plain sockets).",
         plan=_requests,
+    ),
+    Item(
+        name="cores",
+        title="A node for each core",
+        about="A node is one process that serves in one thread, and a machine runs one for each of its cores. Here two "
+        "nodes share the six partitions of a topic of one copy, beside one node and beside Kafka, whose broker has "
+        "threads for all cores. CPU is that of both nodes. Plain sockets are as many as before; librdkafka keeps "
+        "five requests in flight to each broker, which makes ten to two of them.",
+        plan=_cores,
     ),
     Item(
         name="latency",
@@ -165,7 +186,18 @@ ITEMS = (
 )
 ITEM = {item.name: item for item in ITEMS}
 """In the order of the page."""
-_IN_TURN = ("throughput", "requests", "latency", "footprint", "growth", "rebalance", "flame", "cluster", "queue")
+_IN_TURN = (
+    "cores",
+    "throughput",
+    "requests",
+    "latency",
+    "footprint",
+    "growth",
+    "rebalance",
+    "flame",
+    "cluster",
+    "queue",
+)
 
 
 def in_turn(items: Iterable[Item]) -> list[Item]:
@@ -185,7 +217,7 @@ def estimate_s(plan: Plan, *, running: Sequence[str] = ()) -> float:
 def _start_s(system: str) -> float:
     if system.startswith("kafka"):
         return _KAFKA_CLUSTER_START_S if system.endswith("-3") else _KAFKA_START_S
-    return _OTTLA_START_S if system in (*NAMES, *CLUSTERS) else 0.0
+    return _OTTLA_START_S if system in (*NAMES, PER_CORE, *CLUSTERS) else 0.0
 
 
 def _extra_s(name: str, plan: Plan) -> float:

@@ -29,6 +29,7 @@ This page and its pictures are made from `results.json` by `python -m bench page
 _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
     "throughput": (("mb_per_s", "{} MB/s"), ("broker_cpu_us", "{} µs")),
     "requests": (("rate", "{}/s"), ("p50_ms", "p50 {} ms"), ("p99_ms", "p99 {} ms"), ("broker_cpu_us", "{} µs")),
+    "cores": (("rate", "{}/s"), ("broker_cpu_us", "{} µs")),
     "latency": (
         ("p50_ms", "p50 {}"),
         ("p95_ms", "p95 {}"),
@@ -42,10 +43,11 @@ _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
 _COMPARED = {
     "throughput": ("mb_per_s", "broker_cpu_us"),
     "requests": ("rate", "p99_ms", "broker_cpu_us"),
+    "cores": ("rate", "broker_cpu_us"),
     "latency": ("p50_ms", "p99_ms", "broker_cpu_us"),
     "growth": ("broker_cpu_us",),
 }
-_PAIRS = (("ottla", "kafka-durable"), ("ottla-os", "kafka"), ("ottla", "kafka"))
+_PAIRS = (("ottla", "kafka-durable"), ("ottla-os", "kafka"), ("ottla", "kafka"), ("ottla-2", "kafka"))
 _WITHOUT_KAFKA = {"queue", "flame"}
 _LIMIT = "†"
 _ONE_CORE, _ALL_CORES = 0.95, 0.9

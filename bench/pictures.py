@@ -56,6 +56,17 @@ def _requests(items: Items, directory: Path) -> list[Picture]:
     return [(path.name, "One record at a time: rate, p99 and CPU")]
 
 
+def _cores(items: Items, directory: Path) -> list[Picture]:
+    summary = items["cores"]
+    path = directory / "cores.svg"
+    with picture(path, width=8, height=3, panels=2) as panels:
+        for axes, beginning, unit in zip(panels, ("produce", "batches"), ("rate", "mb_per_s"), strict=True):
+            names = [name for name in summary if name.startswith(beginning)]
+            bars(axes, summary, names, figure(unit))
+            axes.set_xlabel("requests per second" if unit == "rate" else "MB/s")
+    return [(path.name, "One node, two nodes, and Kafka in the page cache")]
+
+
 def _latency(items: Items, directory: Path) -> list[Picture]:
     summary = items["latency"]
     path = directory / "latency.svg"
@@ -232,6 +243,7 @@ def _flame(items: Items, directory: Path) -> list[Picture]:
 _DRAWN: dict[str, Callable[[Items, Path], list[Picture]]] = {
     "throughput": _throughput,
     "requests": _requests,
+    "cores": _cores,
     "latency": _latency,
     "cluster": _cluster,
     "footprint": _footprint,

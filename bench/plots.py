@@ -29,6 +29,7 @@ Value = Callable[[Measured], float | None]
 
 LABELS = {
     "ottla": "Ottla, durable",
+    "ottla-2": "Ottla, durable, two nodes",
     "kafka-durable": "Kafka, durable",
     "ottla-os": "Ottla, page cache",
     "kafka": "Kafka, page cache",
@@ -41,7 +42,7 @@ LABELS = {
 }
 _INK = "#768390"
 _OTTLA, _KAFKA, _THIRD = "#2f81f7", "#e0702c", "#8a63d2"
-_COLOURS = {"sqlite": _KAFKA, "persist-queue": _THIRD}
+_COLOURS = {"sqlite": _KAFKA, "persist-queue": _THIRD, "ottla-2": _THIRD}
 _PALE = frozenset({"ottla-os", "kafka", "kafka-3"})
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",

@@ -59,6 +59,7 @@ _COUNTERPARTS = (
     ("ottla", "kafka-durable"),
     ("ottla-os", "kafka"),
     ("ottla", "kafka"),
+    ("ottla-2", "kafka"),
     ("ottla-3", "kafka-durable-3"),
     ("ottla-3", "kafka-3"),
 )

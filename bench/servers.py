@@ -189,6 +189,20 @@ class OttlaCluster(Ottla):
         return self._run(number, options)
 
 
+class OttlaPerCore(OttlaCluster):
+    """A node for each of two cores, and topics of one copy whose partitions they share: how a machine is filled."""
+
+    brokers = 2
+
+    def __init__(self, directory: Path, durability: str, *, may_be_paused: bool = True) -> None:
+        super().__init__(directory, durability, may_be_paused=may_be_paused)
+        self.name = self.name.replace("-3", "-2")
+
+    @property
+    def replicas(self) -> int:
+        return 1
+
+
 class Kafka(Server):
     """Apache Kafka, with its default of leaving the disk to the system or synced for every request as Ottla does."""
 
@@ -233,6 +247,7 @@ class Command(Server):
 
 NAMES = ("ottla", "kafka-durable", "ottla-os", "kafka")
 """Durable against durable, then page cache against page cache."""
+PER_CORE = "ottla-2"
 CLUSTERS = ("ottla-3", "kafka-durable-3", "kafka-3")
 
 
@@ -255,6 +270,8 @@ def make_server(name: str, directory: Path, *, may_be_paused: bool = True) -> Se
             return Ottla(directory, "commit")
         case "ottla-os":
             return Ottla(directory, "os")
+        case "ottla-2":
+            return OttlaPerCore(directory, "commit", may_be_paused=may_be_paused)
         case "ottla-3":
             return OttlaCluster(directory, "commit", may_be_paused=may_be_paused)
         case "ottla-os-3":

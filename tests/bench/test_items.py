@@ -3,7 +3,7 @@
 import pytest
 from bench.items import FORMS, FULL, ITEM, ITEMS, NORMAL, SHORT, estimate_s, in_turn, title_of
 from bench.queue_kinds import KINDS
-from bench.servers import CLUSTERS, NAMES
+from bench.servers import CLUSTERS, NAMES, PER_CORE
 from bench.throughput import ACKS, COMPRESSIONS, LINGERS_MS, PARTITIONS, RECORD_BYTES
 
 from bench import throughput
@@ -15,7 +15,7 @@ def test_every_workload_and_system_of_an_item_exists(name: str, form: str) -> No
     plan = ITEM[name].plan(form)
 
     assert all(title_of(workload) != workload for workload in plan.workloads)
-    assert set(plan.systems) <= {*NAMES, *CLUSTERS, *KINDS}
+    assert set(plan.systems) <= {*NAMES, PER_CORE, *CLUSTERS, *KINDS}
 
 
 def test_normal_forms_repeat_three_times() -> None:

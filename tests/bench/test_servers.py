@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from bench.servers import make_server
+from bench.topics import new_topic
 
 
 def test_a_server_that_ends_at_once_is_not_waited_for(tmp_path: Path) -> None:
@@ -35,3 +36,13 @@ def test_a_server_comes_back_with_its_data(tmp_path: Path) -> None:
     assert (tmp_path / "server" / "data-0").is_dir()
     server.stop()
     assert not (tmp_path / "server").exists()
+
+
+def test_a_node_for_each_core_means_that_they_share_the_partitions_of_a_topic(tmp_path: Path) -> None:
+    server = make_server("ottla-2", tmp_path / "server")
+    server.start()
+    try:
+        with new_topic(server, "shared", 6) as (_, leaders):
+            assert sorted(map(leaders.count, server.ports)) == [3, 3]
+    finally:
+        server.stop()

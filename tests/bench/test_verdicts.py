@@ -62,3 +62,9 @@ def test_growth_is_a_ratio_of_cpu() -> None:
     assert grows("flat", summary, "few", "many", 1.5).outcome == MISSED
     assert grows("flat", summary, "few", "many", 1.6).outcome == REACHED
     assert grows("flat", summary, "few", "missing", 1.5).outcome == UNKNOWN
+
+
+def test_a_bound_is_not_counted_again_where_its_row_is_only_compared() -> None:
+    rows = {"produce_200conn": {"ottla": {"rate": 60_000.0, "p99_ms": 5.0, "broker_cpu_us": 15.0}}}
+
+    assert verdicts({"requests": rows, "cores": rows}) == verdicts({"requests": rows})
