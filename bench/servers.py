@@ -172,7 +172,7 @@ class OttlaCluster(Ottla):
 
     def __init__(self, directory: Path, durability: str, *, may_be_paused: bool = True) -> None:
         super().__init__(directory, durability)
-        self.name += "-3"
+        self.name += f"-{self.brokers}"
         self._may_be_paused = may_be_paused
 
     def prepare(self) -> None:
@@ -193,10 +193,6 @@ class OttlaPerCore(OttlaCluster):
     """A node for each of two cores, and topics of one copy whose partitions they share: how a machine is filled."""
 
     brokers = 2
-
-    def __init__(self, directory: Path, durability: str, *, may_be_paused: bool = True) -> None:
-        super().__init__(directory, durability, may_be_paused=may_be_paused)
-        self.name = self.name.replace("-3", "-2")
 
     @property
     def replicas(self) -> int:
