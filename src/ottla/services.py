@@ -7,7 +7,7 @@ that its handler uses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.replicated import Result, Token
@@ -37,6 +37,8 @@ FORWARDED = "ottla-forwarded"
 """The client id of a request that another node has sent on."""
 AUTOMATIC = "ottla-automatic"
 """The same, of a node that needs a topic nobody has asked for as such."""
+WITH_COMMIT: Final = object()
+"""Instead of an answer: the one who asked will be told of it by the commit."""
 
 
 class Deferred(Token, Generic[T]):
@@ -119,6 +121,29 @@ def gather(parts: Sequence[Deferred[T]], combine: Callable[[Sequence[T | BrokerE
     for part in parts:
         part.on_done(one_done)
     return whole
+
+
+class Receiver(Protocol):
+    """Who is sent an answer that is encoded already, with its header; nothing has to be looked up for it any more."""
+
+    def complete(self, value: bytes) -> None: ...
+
+
+class Again:
+    """How to serve a connection's requests that begin as its last one did, without looking at their beginning."""
+
+    __slots__ = ("api", "end", "serve", "start")
+
+    def __init__(self, api: int, start: bytes, end: int, serve: Callable[..., Any]) -> None:
+        self.api = api
+        """API key << 16 | version."""
+        self.start = start
+        """What stands in the frame from the client id on..."""
+        self.end = end
+        """...to here."""
+        self.serve = serve
+        """Given the frame, `end`, the context, a receiver or None, and the correlation id. As a short way; where there
+        is a receiver the answer may be WITH_COMMIT."""
 
 
 class Groups(Protocol):
@@ -239,6 +264,11 @@ class Commits(Protocol):
 
     def after_commit(self, answer: T, on_failure: Callable[[T, BrokerError], T] | None = None) -> Deferred[T]:
         """`answer`, once everything changed so far is durable; `on_failure` makes the answer if that fails."""
+
+    def tell_after_commit(
+        self, receiver: Receiver, reply: bytes, on_failure: Callable[[bytes, BrokerError], bytes]
+    ) -> None:
+        """The same for who has just appended, and is told by itself: in the order of these calls."""
 
 
 class Fetches(Protocol):
@@ -442,7 +472,7 @@ class Services(Protocol):
 class RequestContext:
     """Who asks, and through what. One per connection; its fields are valid while the handler runs, no longer."""
 
-    __slots__ = ("api_version", "client_host", "client_id", "is_sent", "now_ms", "principal", "services")
+    __slots__ = ("again", "api_version", "client_host", "client_id", "is_sent", "now_ms", "principal", "services")
 
     def __init__(self, services: Services, client_host: str, *, is_sent: bool = False) -> None:
         self.services = services
@@ -453,6 +483,8 @@ class RequestContext:
         """Whether answers are sent, and not looked at in this process."""
         self.api_version = 0
         self.now_ms = 0
+        self.again: Again | None = None
+        """Set by a short way that has served such a request; taken back when the client goes by another name."""
 
     def copy(self) -> RequestContext:
         """For a handler that goes on when this one serves another request."""

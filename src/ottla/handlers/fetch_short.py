@@ -16,6 +16,7 @@ from ottla.protocol.messages.fetch import BY_TOPIC_ID_FROM, READ_COMMITTED, Fetc
 from ottla.protocol.one_fetch import VERSION, read_request
 
 if TYPE_CHECKING:
+    from ottla.ports import Bytes
     from ottla.services import Partitions, RequestContext
 
 ALIKE_MAX = 8
@@ -35,7 +36,7 @@ class ShortFetch:
         self._memory_bytes = 0
         self._since_ms = 0
 
-    def serve(self, frame: memoryview, at: int, ctx: RequestContext) -> Any:
+    def serve(self, frame: Bytes, at: int, ctx: RequestContext) -> Any:
         services, version, size = ctx.services, self._version, len(frame) - at
         if version == VERSION:
             asked = read_request(frame, at)
@@ -51,7 +52,7 @@ class ShortFetch:
                 return NOT_TAKEN if answer is None else answer
         return NOT_TAKEN
 
-    def learn(self, request: FetchRequest, frame: memoryview, at: int, ctx: RequestContext) -> None:
+    def learn(self, request: FetchRequest, frame: Bytes, at: int, ctx: RequestContext) -> None:
         if not is_plain(request) or not self._is_at_tail(request, ctx.services.partitions):
             return
         if self._memory_bytes > MEMORY_BYTES_MAX:

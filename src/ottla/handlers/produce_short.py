@@ -11,6 +11,7 @@ not exactly of this kind (several batches, a transaction, a quota, acks=0, bytes
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812  # it is a class
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.errors import BrokerError, ProtocolError
 from ottla.handlers.produce import note_refusal, refused
 from ottla.handlers.registry import NOT_TAKEN, short_way
-from ottla.protocol.codec import codec_for
+from ottla.protocol.codec import encode
+from ottla.protocol.framing import CLIENT_AT, CORRELATION_ID, CORRELATION_ID_AT, RESPONSE_HEADER
 from ottla.protocol.messages.produce import (
     ACKS_ALL,
     ACKS_LEADER,
@@ -26,15 +28,15 @@ from ottla.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 from ottla.protocol.primitives import read_rest_of_uvarint
+from ottla.services import WITH_COMMIT, Again
 from ottla.storage.log import Origin
 
 if TYPE_CHECKING:
-    from ottla.replication.partition import Partition
-    from ottla.services import RequestContext
+    from ottla.ports import Bytes
+    from ottla.services import Receiver, RequestContext
 
 LOG_START_OFFSET_FROM = 5
 KNOWN_MAX = 16_384
@@ -44,35 +46,116 @@ _NUMBERS = Struct(">ihqqq")
 """Partition, error code, base offset, time of the append and log start offset: what differs between answers."""
 _SAMPLE = (0x1A2B3C4D, 0, 0x0123456789ABCDEF, 0x1032547698BADCFE, 0x0F1E2D3C4B5A6978)
 _SAMPLE_BYTES = _NUMBERS.pack(*_SAMPLE)
-_pack_numbers = _NUMBERS.pack
 _INDEX_BYTES = 4
 _unpack_index = Struct(">i").unpack_from
-_unpack_size = Struct(">i").unpack_from
+_INDEX_AND_SIZE = Struct(">ii")
+_INDEX_AND_SIZE_BYTES = _INDEX_AND_SIZE.size
+_unpack_index_and_size = _INDEX_AND_SIZE.unpack_from
 _unpack_name_size = Struct(">h").unpack_from
+_CLIENT = Origin.CLIENT
 _NO_TAGS = b"\0\0\0"
 """Of the partition, the topic and the request."""
 
 
 class Beginning:
-    """What requests that begin with the same bytes have in common."""
+    """What requests that begin with the same bytes have in common, whoever sends them. Serves the rest of them."""
 
-    __slots__ = ("acks", "after", "before", "timeout_ms", "topic", "topic_id")
+    __slots__ = (
+        "_acks_all", "_after", "_before", "_header_bytes", "_is_by_id", "_is_flexible", "_on_failure", "_pack",
+        "_size_bytes", "_timeout_ms", "_topic", "_topic_id", "_version",
+    )  # fmt: skip
 
-    def __init__(self, request: ProduceRequest, topic: TopicProduceData, before: bytes, after: bytes) -> None:
-        self.acks = request.acks
-        self.timeout_ms = request.timeout_ms
-        self.topic = topic.name
-        self.topic_id = topic.topic_id
-        self.before = before
-        self.after = after
-        """The answer, but for its numbers."""
+    def __init__(self, request: ProduceRequest, version: int) -> None:
+        """Raises ValueError where no answer can be made out of it."""
+        topic = request.topic_data[0]
+        self._version = version
+        self._is_flexible = version >= ProduceRequest.flexible_from
+        self._is_by_id = version >= BY_TOPIC_ID_FROM
+        self._acks_all = request.acks == ACKS_ALL
+        self._timeout_ms = request.timeout_ms
+        self._topic = topic.name
+        self._topic_id = topic.topic_id
+        index, _, base_offset, appended_ms, start_offset = _SAMPLE
+        sample = PartitionProduceResponse(
+            index=index, base_offset=base_offset, log_append_time_ms=appended_ms, log_start_offset=start_offset
+        )
+        before, self._after = self._encode(sample).split(_SAMPLE_BYTES)
+        self._before = b"\0" + before if self._is_flexible else before
+        """With what the header has behind the correlation id."""
+        self._size_bytes = CORRELATION_ID.size + len(self._before) + _NUMBERS.size + len(self._after)
+        self._pack = _layout(len(self._before), len(self._after)).pack
+        self._header_bytes = RESPONSE_HEADER.size + (1 if self._is_flexible else 0)
+        self._on_failure = self._refused_reply
 
-    def refused(self, answer: bytes, error: BrokerError) -> ProduceResponse:
+    def serve(
+        self, frame: Bytes, at: int, ctx: RequestContext, receiver: Receiver | None = None, correlation_id: int = 0
+    ) -> Any:
+        """The answer, given where the index of the partition stands."""
+        services, now_ms = ctx.services, ctx.now_ms
+        try:
+            if self._is_flexible:
+                (index,) = _unpack_index(frame, at)
+                records = batch_before_tags(frame, at + _INDEX_BYTES)
+            else:
+                index, size = _unpack_index_and_size(frame, at)
+                records = frame[at + _INDEX_AND_SIZE_BYTES :]
+                if len(records) != size:
+                    return NOT_TAKEN
+            if records is None:
+                return NOT_TAKEN
+            if self._is_by_id:
+                partition = services.partitions.get_by_id(self._topic_id, index)
+            else:
+                partition = services.partitions.get(self._topic, index)
+        except (IndexError, StructError, ProtocolError, BrokerError):
+            return NOT_TAKEN  # the long way says what is wrong
+        acks_all = self._acks_all
+        if services.quotas.active or services.room.is_full or (acks_all and not partition.is_safe):
+            return NOT_TAKEN
+        committer = services.committer
+        try:
+            offset = committer.append(partition, records, now_ms=now_ms, origin=_CLIENT)
+        except BrokerError as error:
+            note_refusal(self._topic, self._topic_id, index, error, ctx)
+            return self._answer(refused(index, error))
+        log = partition.log
+        reply = self._pack(
+            self._size_bytes,
+            correlation_id,
+            self._before,
+            index,
+            0,
+            offset,
+            now_ms if log.stamps_append_time else -1,
+            log.start_offset,
+            self._after,
+        )
+        if acks_all and not partition.is_alone:
+            answer = reply[self._header_bytes :]
+            return services.acks.when_one_committed(answer, partition, log.end_offset, self._refused, self._timeout_ms)
+        if receiver is None:
+            return committer.after_commit(reply[self._header_bytes :], self._refused)
+        committer.tell_after_commit(receiver, reply, self._on_failure)
+        return WITH_COMMIT
+
+    def _refused(self, answer: bytes, error: BrokerError) -> ProduceResponse:
         """What to say instead of `answer`."""
-        return self.answer(refused(_unpack_index(answer, len(self.before))[0], error))
+        index_at = len(self._before) - (1 if self._is_flexible else 0)
+        return self._answer(refused(_unpack_index(answer, index_at)[0], error))
 
-    def answer(self, of_partition: PartitionProduceResponse) -> ProduceResponse:
-        topic = TopicProduceResponse(name=self.topic, topic_id=self.topic_id, partition_responses=[of_partition])
+    def _refused_reply(self, reply: bytes, error: BrokerError) -> bytes:
+        """The same of a whole frame."""
+        (index,) = _unpack_index(reply, RESPONSE_HEADER.size + len(self._before))
+        body = self._encode(refused(index, error))
+        tags = b"\0" if self._is_flexible else b""
+        (correlation_id,) = CORRELATION_ID.unpack_from(reply, CORRELATION_ID_AT)
+        return RESPONSE_HEADER.pack(CORRELATION_ID.size + len(tags) + len(body), correlation_id) + tags + body
+
+    def _encode(self, of_partition: PartitionProduceResponse) -> bytes:
+        return encode(self._answer(of_partition), self._version)
+
+    def _answer(self, of_partition: PartitionProduceResponse) -> ProduceResponse:
+        topic = TopicProduceResponse(name=self._topic, topic_id=self._topic_id, partition_responses=[of_partition])
         return ProduceResponse(responses=[topic])
 
 
@@ -83,41 +166,22 @@ class ShortProduce:
         self._version = version
         self._is_flexible = version >= ProduceRequest.flexible_from
         self._is_by_id = version >= BY_TOPIC_ID_FROM
+        self._api = ProduceRequest.api_key << 16 | version
         self._known: dict[bytes, Beginning] = {}
 
-    def serve(self, frame: memoryview, at: int, ctx: RequestContext) -> Any:
+    def serve(self, frame: Bytes, at: int, ctx: RequestContext) -> Any:
         """The answer to the request whose body begins at `at`, or NOT_TAKEN."""
-        services, now_ms = ctx.services, ctx.now_ms
         try:
             end = self._beginning_end(frame, at)
-            known = self._known.get(bytes(frame[at:end]))
-            records = None if known is None else self._batch(frame, end + _INDEX_BYTES)
-            if known is None or records is None:
-                return NOT_TAKEN
-            (index,) = _unpack_index(frame, end)
-            if self._is_by_id:
-                partition = services.partitions.get_by_id(known.topic_id, index)
-            else:
-                partition = services.partitions.get(known.topic, index)
-        except (IndexError, StructError, ProtocolError, BrokerError):
-            return NOT_TAKEN  # the long way says what is wrong
-        acks_all = known.acks == ACKS_ALL
-        if services.quotas.active or services.room.is_full or (acks_all and not partition.is_safe):
+        except (IndexError, StructError):
             return NOT_TAKEN
-        committer = services.committer
-        try:
-            offset = committer.append(partition, records, now_ms=now_ms, origin=Origin.CLIENT)
-        except BrokerError as error:
-            note_refusal(known.topic, known.topic_id, index, error, ctx)
-            return known.answer(refused(index, error))
-        log = partition.log
-        appended_ms = now_ms if log.stamps_append_time else -1
-        answer = known.before + _pack_numbers(index, 0, offset, appended_ms, log.start_offset) + known.after
-        if acks_all and not partition.is_alone:
-            return services.acks.when_one_committed(answer, partition, log.end_offset, known.refused, known.timeout_ms)
-        return committer.after_commit(answer, known.refused)
+        known = self._known.get(bytes(frame[at:end]))
+        if known is None:
+            return NOT_TAKEN
+        ctx.again = Again(self._api, bytes(frame[CLIENT_AT:end]), end, known.serve)
+        return known.serve(frame, end, ctx)
 
-    def learn(self, request: ProduceRequest, frame: memoryview, at: int, ctx: RequestContext) -> None:
+    def learn(self, request: ProduceRequest, frame: Bytes, at: int, ctx: RequestContext) -> None:
         """`request` came the long way: the next one that begins as it does need not."""
         topics = request.topic_data
         if (
@@ -127,43 +191,32 @@ class ShortProduce:
             or request.transactional_id is not None
         ):
             return
-        template = self._template(request, topics[0])
-        if len(template) != 2:
-            return
-        beginning = Beginning(request, topics[0], *template)
+        data = topics[0].partition_data[0]
         try:
+            beginning = Beginning(request, self._version)
             end = self._beginning_end(frame, at)
-            data = topics[0].partition_data[0]
-            self._partition(beginning, data.index, ctx)
+            if self._is_by_id:
+                ctx.services.partitions.get_by_id(topics[0].topic_id, data.index)
+            else:
+                ctx.services.partitions.get(topics[0].name, data.index)
             is_as_thought = (
                 _unpack_index(frame, end)[0] == data.index and self._batch(frame, end + _INDEX_BYTES) == data.records
             )
-        except (IndexError, StructError, ProtocolError, BrokerError):
+        except (IndexError, StructError, ValueError, ProtocolError, BrokerError):
             return
         if is_as_thought:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
             self._known[bytes(frame[at:end])] = beginning
 
-    def _partition(self, known: Beginning, index: int, ctx: RequestContext) -> Partition:
-        partitions = ctx.services.partitions
-        if self._is_by_id:
-            return partitions.get_by_id(known.topic_id, index)
-        return partitions.get(known.topic, index)
-
-    def _batch(self, frame: memoryview, at: int) -> memoryview | None:
+    def _batch(self, frame: Bytes, at: int) -> Bytes | None:
         """The batch whose size stands at `at`, if nothing comes after it."""
-        if not self._is_flexible:
-            records = frame[at + 4 :]
-            return records if _unpack_size(frame, at)[0] == len(records) else None
-        size = frame[at]
-        at += 1
-        if size > 127:
-            size, at = read_rest_of_uvarint(frame, at, size)
-        end = at + size - 1
-        return frame[at:end] if frame[end:] == _NO_TAGS else None
+        if self._is_flexible:
+            return batch_before_tags(frame, at)
+        records = frame[at + 4 :]
+        return records if _unpack_index(frame, at)[0] == len(records) else None
 
-    def _beginning_end(self, frame: memoryview, at: int) -> int:
+    def _beginning_end(self, frame: Bytes, at: int) -> int:
         """Where the index of the partition stands, in a request with one batch. Its size follows.
 
         In others it is some place or other: `learn` compares.
@@ -175,18 +228,21 @@ class ShortProduce:
         name_size: int = _unpack_name_size(frame, at + 12)[0]
         return at + 18 + name_size  # the same, in numbers of fixed size
 
-    def _template(self, request: ProduceRequest, topic: TopicProduceData) -> list[bytes]:
-        """The bytes of an answer before its numbers, and after them."""
-        index, _, base_offset, appended_ms, start_offset = _SAMPLE
-        sample = PartitionProduceResponse(
-            index=index,
-            base_offset=base_offset,
-            log_append_time_ms=appended_ms,
-            log_start_offset=start_offset,
-        )
-        out: list[Any] = []
-        codec_for(ProduceResponse, self._version).encode(Beginning(request, topic, b"", b"").answer(sample), out)
-        return b"".join(out).split(_SAMPLE_BYTES)
+
+def batch_before_tags(frame: Bytes, at: int) -> Bytes | None:
+    """The batch of a flexible version whose size stands at `at`, if no tagged fields come after it."""
+    size = frame[at]
+    at += 1
+    if size > 127:
+        size, at = read_rest_of_uvarint(frame, at, size)
+    end = at + size - 1
+    return frame[at:end] if frame[end:] == _NO_TAGS else None
+
+
+@cache
+def _layout(before_bytes: int, after_bytes: int) -> Struct:
+    """Of a frame with an answer: its size, the correlation id, and the numbers between bytes that are known."""
+    return Struct(f">ii{before_bytes}sihqqq{after_bytes}s")
 
 
 @short_way(ProduceRequest)

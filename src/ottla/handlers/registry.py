@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from ottla.errors import invariant
 from ottla.handlers.forwarding import on_the_controller
+from ottla.ports import Bytes
 from ottla.protocol.schema import Request, Response
 from ottla.services import Deferred, RequestContext
 from ottla.values import value
@@ -22,10 +23,10 @@ NOT_TAKEN: Final = object()
 class ShortWay(Protocol):
     """Serves one version of an API without decoding, where a request is like one that was decoded before."""
 
-    def serve(self, frame: memoryview, at: int, ctx: RequestContext) -> Any:
+    def serve(self, frame: Bytes, at: int, ctx: RequestContext) -> Any:
         """As a handler, given the frame and where the body begins. An answer may be encoded already: bytes."""
 
-    def learn(self, request: Any, frame: memoryview, at: int, ctx: RequestContext) -> None:
+    def learn(self, request: Any, frame: Bytes, at: int, ctx: RequestContext) -> None:
         """What came the long way, to know it again. The frame is only there during the call."""
 
 

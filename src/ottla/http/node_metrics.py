@@ -102,8 +102,8 @@ class NodeMetrics:
 
     def _waiting(self, numbers: dict[str, int]) -> dict[str, int]:
         for connection in self._node.server.connections:
-            for answer in connection.line:
-                numbers[answer.place[0].request.__name__] += 1
+            for route in connection.waiting():
+                numbers[route.request.__name__] += 1
         return numbers
 
     def _storage(self, text: Text) -> None:

@@ -18,8 +18,9 @@ from ottla.protocol.primitives import skip_tagged_fields
 from ottla.protocol.schema import Request
 
 __all__ = [
-    "FLEXIBLE_RESPONSE_HEADER", "FRAME_SIZE", "REQUEST_HEADER", "RESPONSE_HEADER", "encode_request",
-    "parse_response_header", "request_header_is_flexible", "response_header_is_flexible", "skip_tagged_fields",
+    "CLIENT_AT", "CORRELATION_ID", "CORRELATION_ID_AT", "FLEXIBLE_RESPONSE_HEADER", "FRAME_SIZE", "REQUEST_HEADER",
+    "RESPONSE_HEADER", "encode_request", "parse_response_header", "request_header_is_flexible",
+    "response_header_is_flexible", "skip_tagged_fields",
 ]  # fmt: skip
 
 FRAME_SIZE: Final = struct.Struct(">i")
@@ -30,6 +31,10 @@ RESPONSE_HEADER: Final = struct.Struct(">ii")
 FLEXIBLE_RESPONSE_HEADER: Final = struct.Struct(">iiB")
 """The same, and the number of tagged fields."""
 CORRELATION_ID: Final = struct.Struct(">i")
+CORRELATION_ID_AT: Final = 4
+"""In a frame with an answer."""
+CLIENT_AT: Final = 12
+"""In a frame with a request: where the length of the client id stands. Before it only size, API and correlation id."""
 API_VERSIONS_KEY: Final = 18
 
 

@@ -65,7 +65,7 @@ class KnownFetch:
         "max_wait_ms", "places", "reads_committed", "values", "version",
     )  # fmt: skip
 
-    def __init__(self, request: FetchRequest, version: int, layout: Struct, body: memoryview) -> None:
+    def __init__(self, request: FetchRequest, version: int, layout: Struct, body: Bytes) -> None:
         self._request = request
         self.version = version
         self.is_by_id = version >= BY_TOPIC_ID_FROM
@@ -110,7 +110,7 @@ class KnownFetch:
         """About what it takes, as measured."""
         return 2_000 + 600 * len(self.places)
 
-    def offsets(self, frame: memoryview, at: int) -> tuple[int, ...] | None:
+    def offsets(self, frame: Bytes, at: int) -> tuple[int, ...] | None:
         """Those in the body at `at`, which has as many bytes as this one; None if it is another request."""
         fields: tuple[Any, ...] = self._unpack(frame, at)
         return fields[1::2] if fields[::2] == self._gaps else None
@@ -185,7 +185,7 @@ def is_plain(request: FetchRequest) -> bool:
     )
 
 
-def know(request: FetchRequest, version: int, body: memoryview) -> KnownFetch | None:
+def know(request: FetchRequest, version: int, body: Bytes) -> KnownFetch | None:
     """A plain request, to know it again. None if its bytes are not what they are thought to be."""
     if encode(request, version) != bytes(body):
         return None
@@ -201,7 +201,7 @@ def _has_one_epoch(asked: FetchPartition) -> bool:
     return current >= NO_EPOCH and last in (NO_EPOCH, current)
 
 
-def beginning(frame: memoryview, at: int, version: int) -> bytes:
+def beginning(frame: Bytes, at: int, version: int) -> bytes:
     """What a body begins with, up to its first partition; where it names too many topics, something or other."""
     if version >= BY_TOPIC_ID_FROM:
         return bytes(frame[at : at + (43 if version >= REPLICA_STATE_FROM else 47)])

@@ -96,7 +96,7 @@ class OneAnswer:
         self.records = records
 
 
-def read_request(frame: memoryview, at: int) -> tuple[Any, ...] | None:
+def read_request(frame: Bytes, at: int) -> tuple[Any, ...] | None:
     """Arguments of OneFetch, in their order, of the request whose body begins at `at`; None if it is another kind."""
     if len(frame) - at != _REQUEST.size:
         return None

@@ -98,7 +98,7 @@ def read_uvarint(buffer: memoryview, at: int) -> tuple[int, int]:
     return read_rest_of_uvarint(buffer, at + 1, first)
 
 
-def read_rest_of_uvarint(buffer: memoryview, at: int, first: int) -> tuple[int, int]:
+def read_rest_of_uvarint(buffer: Bytes, at: int, first: int) -> tuple[int, int]:
     """The rest of a varint whose first byte, read already, says that there is more."""
     value, shift = first & 127, 7
     for position in range(at, at + UVARINT_BYTES_MAX - 1):

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ottla.errors import BrokerError, DiskFailedError, ErrorCode
 from ottla.observability.metrics import Histogram
@@ -27,7 +27,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.readable import Readable
 from ottla.replication.replica import Replica
 from ottla.runtime.outbox import Outbox
-from ottla.services import Deferred
+from ottla.services import Deferred, Receiver
 from ottla.storage.group_commit import Commit, GroupCommit
 from ottla.storage.journal_format import Kind
 from ottla.storage.log import Log, Origin
@@ -169,7 +169,7 @@ class Committer:
         self.failures = 0
         """Commits that the disk refused, or that failed."""
         self._touched: dict[Touched, int] = {}
-        self._answers: list[tuple[Deferred[Any], Any, OnFailure | None]] = []
+        self._answers: list[tuple[Deferred[Any] | Receiver, Any, OnFailure | None]] = []
         self._appends = 0
         """Batches of clients since the last commit."""
         self._scheduled = False
@@ -256,6 +256,10 @@ class Committer:
             if not self._scheduled:
                 self._scheduled = True
         return deferred
+
+    def tell_after_commit(self, receiver: Receiver, reply: bytes, on_failure: OnFailure) -> None:
+        """`reply`, by itself, once everything appended so far is durable; something was, in this turn of the loop."""
+        self._answers.append((receiver, reply, on_failure))
 
     async def drain(self) -> None:
         """Return when nothing is left to commit."""
@@ -428,7 +432,7 @@ class Committer:
     def _refuse(self, answers: list[Any], refused: BrokerError) -> None:
         for deferred, answer, on_failure in answers:
             if on_failure is None:
-                deferred.fail(refused)
+                cast("Deferred[Any]", deferred).fail(refused)
             else:
                 deferred.complete(on_failure(answer, refused))
         self._tell_idle()

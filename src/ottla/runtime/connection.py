@@ -18,20 +18,28 @@ import asyncio
 import logging
 import struct
 from collections import deque
+from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ottla.errors import BrokerError, ProtocolError
 from ottla.handlers.registry import NOT_TAKEN
-from ottla.protocol.framing import FLEXIBLE_RESPONSE_HEADER, FRAME_SIZE, RESPONSE_HEADER, skip_tagged_fields
+from ottla.ports import Bytes
+from ottla.protocol.framing import (
+    CLIENT_AT,
+    FLEXIBLE_RESPONSE_HEADER,
+    FRAME_SIZE,
+    RESPONSE_HEADER,
+    skip_tagged_fields,
+)
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.schema import Response
 from ottla.runtime.disk import FileStretch
 from ottla.runtime.dispatch import Chunk, Route, server_error
 from ottla.runtime.large_answers import LargeAnswers
 from ottla.runtime.pacing import unpace_local
-from ottla.services import Deferred, RequestContext
+from ottla.services import WITH_COMMIT, Deferred, RequestContext
 
 if TYPE_CHECKING:
     from ottla.runtime.server import Server
@@ -43,8 +51,14 @@ GROWTH_BYTES_MIN = 64 * 1024
 JOIN_BYTES_MAX = 32 * 1024
 """Answers up to this size are joined into one buffer: cheaper than many small pieces in a writev."""
 
-FRAME_START = struct.Struct(">ihhih")
-"""The frame's size, then of the request: API key, version, correlation id, and the length of the client id."""
+COPY_BYTES_MAX = 2 * 1024
+"""Requests up to this size are copied: a piece of bytes costs a third of what a piece of a view does."""
+
+FRAME_START = struct.Struct(">iiih")
+"""The frame's size, then of the request: API key and version as one number, correlation id, length of the client id."""
+_unpack_start = FRAME_START.unpack_from
+_join_api = struct.Struct(">i").pack
+_split_api = struct.Struct(">hh").unpack
 CLIENT_ID_AT = FRAME_START.size
 REQUEST_BYTES_MIN = CLIENT_ID_AT - FRAME_SIZE.size
 
@@ -55,6 +69,10 @@ ANSWERS_WAIT = 1
 CLIENT_IS_SLOW = 2
 QUOTA = 4
 CLOSING = 8
+
+
+Told: TypeAlias = "tuple[Route, float]"
+"""A request whose answer a commit will send by itself: its route, and when it came."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -74,13 +92,13 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "bytes_in",
         "bytes_out",
+        "bytes_seen",
         "context",
         "held",
         "line",
         "requests",
         "silent_since",
         "unsent_bytes",
-        "was_read",
     )
 
     def __init__(self, server: Server) -> None:
@@ -99,14 +117,15 @@ class Connection(asyncio.BufferedProtocol):
         """Answers that are held while the outbox is open."""
         self._large: LargeAnswers | None = None
         """What is left of answers with stretches of files, and all that comes after, while there is something left."""
-        self.line: deque[Deferred[Any]] = deque()
-        """Answers that are not sent yet, in the order of their requests; each knows its route and correlation id."""
+        self.line: deque[Deferred[Any] | Told] = deque()
+        """Answers that are not sent yet, in the order of their requests. First those that a commit sends by itself; the
+        others know their route and correlation id."""
         self.held = NOT_HELD
-        self.was_read = True
-        """Set by every read; whoever looks for silent connections unsets it."""
         self.silent_since = 0.0
         self.bytes_in = self.bytes_out = self.requests = 0
         """What it has carried so far."""
+        self.bytes_seen = -1
+        """What had come in when somebody last looked for silent connections."""
         self.unsent_bytes = 0
         """What was written and not taken, counted while the client is slow."""
 
@@ -119,6 +138,11 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_bytes(self) -> int:
         """The memory that is held for it."""
         return 0 if self._own is None else len(self._own)
+
+    def waiting(self) -> Iterator[Route]:
+        """Of the requests whose answer waits."""
+        for answer in self.line:
+            yield answer[0] if isinstance(answer, tuple) else answer.place[0]
 
     # The event loop calls these.
 
@@ -139,7 +163,8 @@ class Connection(asyncio.BufferedProtocol):
         self.held |= CLOSING
         self._server.closed(self)
         for waiting in self.line:
-            waiting.abandon()
+            if not isinstance(waiting, tuple):
+                waiting.abandon()
         self.line.clear()
         self._own = None
         self._together = b""
@@ -157,13 +182,12 @@ class Connection(asyncio.BufferedProtocol):
         return memoryview(own)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.was_read = True
         self.bytes_in += nbytes
-        self._filled += nbytes
         try:
             if self._own is None:
-                self._serve(self._server.scratch, self._filled)
+                self._serve(self._server.scratch, nbytes)
             else:
+                self._filled += nbytes
                 self._serve_own()
         except ProtocolError as error:
             self.close(str(error))
@@ -202,23 +226,26 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._filled >= FRAME_SIZE.size and self._filled < FRAME_SIZE.size + self._frame_size(own, 0):
             return
-        self._own = None
-        self._serve(memoryview(own), self._filled)
+        filled, self._filled, self._own = self._filled, 0, None
+        self._serve(memoryview(own), filled)
 
     def _serve(self, view: memoryview, filled: int) -> None:
         """Serve the complete frames in `view[:filled]` and keep what is left."""
         at = 0
         while filled - at >= CLIENT_ID_AT and not self.held:
-            size, api_key, api_version, correlation_id, client_id_size = FRAME_START.unpack_from(view, at)
+            size, api, correlation_id, client_id_size = _unpack_start(view, at)
             if not REQUEST_BYTES_MIN <= size <= self._frame_bytes_max:
                 raise self._bad_size(size)
             end = at + 4 + size
             if end > filled:
                 break
-            self._serve_frame(view[at:end], api_key, api_version, correlation_id, client_id_size)
+            frame = bytes(view[at:end]) if size <= COPY_BYTES_MAX else view[at:end]
+            self._serve_frame(frame, api, correlation_id, client_id_size)
+            if end == filled:
+                return
             at = end
-        self._filled = left = filled - at
-        self._own = self._with_room(view[at:filled], left) if left else None
+        self._filled = filled - at
+        self._own = self._with_room(view[at:filled], self._filled)
 
     def _frame_size(self, buffer: memoryview | bytearray, at: int) -> int:
         size: int = FRAME_SIZE.unpack_from(buffer, at)[0]
@@ -233,52 +260,37 @@ class Connection(asyncio.BufferedProtocol):
 
     # Serving.
 
-    def _serve_frame(
-        self, frame: memoryview, api_key: int, api_version: int, correlation_id: int, client_id_size: int
-    ) -> None:
-        route = self._routes.get(api_key << 16 | api_version)
+    def _serve_frame(self, frame: Bytes, api: int, correlation_id: int, client_id_size: int) -> None:
+        route = self._routes.get(api)
         if route is None:
-            route = self._route(api_key, api_version, correlation_id)
+            route = self._route(api, correlation_id)
             if route is None:
                 return
         self.requests += 1
         started = perf_counter()
-        context = self.context
-        body_at = CLIENT_ID_AT
-        if client_id_size > 0:
-            body_at += client_id_size
-            client_id = bytes(frame[CLIENT_ID_AT:body_at])
-            if client_id != self._client_id_bytes:
-                self._client_id_bytes = client_id
-                context.client_id = client_id.decode("utf-8", "replace")
-        if route.flexible_request:
-            if body_at < len(frame) and not frame[body_at]:
-                body_at += 1  # nearly always there are none
-            else:
-                body_at = skip_tagged_fields(frame, body_at)
-        context.api_version = api_version
+        line, context = self.line, self.context
         context.now_ms = self._now_ms()
+        again = context.again
         try:
-            short_way = route.short_way
-            answer = NOT_TAKEN if short_way is None else short_way.serve(frame, body_at, context)
+            if again is not None and again.api == api and frame[CLIENT_AT : again.end] == again.start:
+                receiver = self if not line or type(line[-1]) is tuple else None
+                answer = again.serve(frame, again.end, context, receiver, correlation_id)
+            else:
+                answer = NOT_TAKEN
             if answer is NOT_TAKEN:
-                request, _ = route.decode(frame, body_at)  # what is left over is let pass: librdkafka sends some
-                answer = route.handler(request, context)
-                if short_way is not None:
-                    short_way.learn(request, frame, body_at, context)
+                answer = self._handle(frame, route, client_id_size)
         except ProtocolError:
             raise
         except Exception as error:
             answer = self._failure(route, error)
         if answer is None:
             return
-        line = self.line
-        if isinstance(answer, Deferred):
+        if answer is WITH_COMMIT:
+            line.append((route, started))
+        elif isinstance(answer, Deferred):
             answer.place = (route, correlation_id, started)
             line.append(answer)
             answer.on_done(self._answered)
-            if len(line) >= self._queued_max:
-                self.hold(ANSWERS_WAIT)
         elif line:
             ready: Deferred[Any] = Deferred()
             ready.place = (route, correlation_id, started)
@@ -287,10 +299,41 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._answer(route, correlation_id, answer)
             route.figures.latency.record((perf_counter() - started) * 1e6)
+            return
+        if len(line) >= self._queued_max:
+            self.hold(ANSWERS_WAIT)
 
-    def _route(self, api_key: int, api_version: int, correlation_id: int) -> Route | None:
+    def _handle(self, frame: Bytes, route: Route, client_id_size: int) -> Any:
+        """What the handler says, by the short way if there is one that knows such requests."""
+        context = self.context
+        context.api_version = route.api_version
+        body_at = CLIENT_ID_AT
+        if client_id_size > 0:
+            body_at += client_id_size
+            client_id = bytes(frame[CLIENT_ID_AT:body_at])
+            if client_id != self._client_id_bytes:
+                self._client_id_bytes = client_id
+                context.client_id = client_id.decode("utf-8", "replace")
+                context.again = None
+        if route.flexible_request:
+            if body_at < len(frame) and not frame[body_at]:
+                body_at += 1  # nearly always there are none
+            else:
+                body_at = skip_tagged_fields(memoryview(frame), body_at)
+        short_way = route.short_way
+        answer = NOT_TAKEN if short_way is None else short_way.serve(frame, body_at, context)
+        if answer is NOT_TAKEN:
+            view = memoryview(frame)
+            request, _ = route.decode(view, body_at)  # what is left over is let pass: librdkafka sends some
+            answer = route.handler(request, context)
+            if short_way is not None:
+                short_way.learn(request, view, body_at, context)
+        return answer
+
+    def _route(self, api: int, correlation_id: int) -> Route | None:
         """The route of a request that this connection's node sees for the first time; None if it is answered."""
         router = self._server.router
+        api_key, api_version = _split_api(_join_api(api))
         try:
             return router.resolve(api_key, api_version)
         except ProtocolError:
@@ -310,12 +353,39 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answering.
 
+    def complete(self, value: bytes) -> None:
+        """Send the answer to the first request in line, which has waited for a commit."""
+        if self.held & CLOSING:
+            return
+        line = self.line
+        route, started = cast(Told, line.popleft())
+        self.bytes_out += len(value)
+        outbox = self._outbox
+        if outbox.is_open and not self._together:
+            self._together = value
+            outbox.holders.append(self)
+        else:
+            self._send(value)
+        route.figures.latency.record((perf_counter() - started) * 1e6)
+        if line or self.held:
+            self._told()
+
+    def _told(self) -> None:
+        """See whether that was what others wait for."""
+        line = self.line
+        if line:
+            head = line[0]
+            if not isinstance(head, tuple) and head.done:
+                self._on_answered(head)
+        if self.held & ANSWERS_WAIT and len(line) <= self._queued_max // 2:
+            self.release(ANSWERS_WAIT)
+
     def _on_answered(self, deferred: Deferred[Any]) -> None:
         """Send the answers at the head of the line that are ready."""
         line = self.line
         if not line or line[0] is not deferred:
             return
-        ready = deferred
+        ready: Any = deferred
         while True:
             line.popleft()
             route, correlation_id, started = ready.place
@@ -364,7 +434,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, answer: bytes) -> None:
         if not self._outbox.is_open:
-            self._write(answer)
+            if not self._transport.is_closing():
+                self._write(answer)
         elif not self._together:
             self._together = answer
             self._outbox.add(self)
@@ -377,8 +448,12 @@ class Connection(asyncio.BufferedProtocol):
         """Send what was held while the outbox was open."""
         if self._together:
             together, self._together = self._together, b""
-            if not self._transport.is_closing():
-                self._write(together)
+            if self._transport.is_closing():
+                return
+            if self._large is None:
+                self._transport.write(together)
+            else:
+                self._large.add((together,))
 
     def _write(self, answer: bytes) -> None:
         if self._large is None:

@@ -124,8 +124,8 @@ class Server:
         now = self.loop.time()
         silent_for = self.limits.connection_idle_ms / 1000
         for connection in tuple(self.connections):
-            if connection.was_read or connection.line:
-                connection.was_read = False
+            if connection.bytes_in != connection.bytes_seen or connection.line:
+                connection.bytes_seen = connection.bytes_in
                 connection.silent_since = now
             elif now - connection.silent_since >= silent_for:
                 connection.close("it was silent for too long")

@@ -58,6 +58,7 @@ _POSITIONS_KNOWN_MAX = 16
 """Ends of recent writes are where readers at the tail start and stop; this many of them need no search."""
 _unpack_header = BATCH_HEADER.unpack_from
 _pack_head = HEAD.pack
+_CLIENT = Origin.CLIENT  # looking up a member of an enumeration costs as much as ten comparisons
 
 
 class LogAppends(LogState):
@@ -89,16 +90,12 @@ class LogAppends(LogState):
         except struct.error:
             raise unusable(records, self._config.max_message_bytes) from None
         size = len(records)
-        if (
-            magic != MAGIC
-            or length + LENGTH_OVERHEAD_BYTES != size
-            or (size > self._size_max and origin is Origin.CLIENT)
-        ):
+        if magic != MAGIC or length + LENGTH_OVERHEAD_BYTES != size or (size > self._size_max and origin is _CLIENT):
             raise unusable(records, self._config.max_message_bytes)
         body = bytes(records[BODY_AT:])
         if crc32c(body) != crc:
             raise wrong_crc(self.partition)
-        if origin is Origin.CLIENT and (
+        if origin is _CLIENT and (
             base_offset or attributes not in CLIENT_ATTRIBUTES or count <= 0 or count != last_offset_delta + 1
         ):
             raise not_from_a_client(base_offset, attributes, last_offset_delta, count)
@@ -133,7 +130,7 @@ class LogAppends(LogState):
                 marker = read_marker(bytes(records))
                 self._end_transaction(segment, marker, producer_id, producer_epoch, offset, max_timestamp_ms)
             else:
-                is_client = origin is Origin.CLIENT
+                is_client = origin is _CLIENT
                 if is_client and (base_sequence < 0 or producer_epoch < 0):
                     raise no_sequence(producer_id, producer_epoch, base_sequence)
                 if is_client and self.refusals:
