@@ -73,7 +73,7 @@ def tell(done: Run) -> None:
 def line(measured: Measured) -> str:
     """One cell: the figures of one run, or the medians of several with the smallest and the largest."""
     if "error" in measured:
-        return f"failed: {str(measured['error']).splitlines()[0]}"
+        return f"failed: {(str(measured['error']).splitlines() or ['without a word'])[0]}"
     shown = [*_SHOWN, ("broker_rss_mb", "{:.0f} MB")] if "broker_cpu_us" not in measured else _SHOWN
     parts = [_with_spread(measured, name, form) for name, form in shown if name in measured]
     if measured.get("refused"):

@@ -30,6 +30,10 @@ def test_a_repetition_that_failed_is_not_hidden_by_those_that_did_not() -> None:
     assert line(summary["produce_200conn"]["ottla"]) == "failed: refused"
 
 
+def test_a_driver_that_was_killed_has_said_nothing() -> None:
+    assert line({"error": ""}) == "failed: without a word"
+
+
 def test_ratios_compare_brokers_that_promise_the_same() -> None:
     told = table([_run("ottla", 60_000, 15), _run("kafka-durable", 6_000, 150)])
 
