@@ -242,7 +242,7 @@ def batch_before_tags(frame: Bytes, at: int) -> Bytes | None:
 @cache
 def _layout(before_bytes: int, after_bytes: int) -> Struct:
     """Of a frame with an answer: its size, the correlation id, and the numbers between bytes that are known."""
-    return Struct(f">ii{before_bytes}sihqqq{after_bytes}s")
+    return Struct(f"{RESPONSE_HEADER.format}{before_bytes}s{_NUMBERS.format[1:]}{after_bytes}s")
 
 
 @short_way(ProduceRequest)
