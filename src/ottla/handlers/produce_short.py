@@ -7,6 +7,9 @@ Nothing is kept for each partition either: of ten thousand, none would be in the
 
 A beginning is learnt from a request that came the long way, through the decoder, and found its partition. Whatever is
 not exactly of this kind (several batches, a transaction, a quota, acks=0, bytes at the end) goes the long way.
+
+A connection remembers the last beginning that was found for it (`RequestContext.again`), and serves the next request
+that begins so without coming here.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """One client's connection: frames in, answers out in the same order, with bounds on both sides.
 
 Reading. All connections share one scratch buffer, since only one of them is being read at a time: an idle connection
-costs no buffer at all. Frames that are complete in the scratch are served from it without a copy. A frame that is not
-complete moves into a buffer of the connection's own, which grows as bytes really arrive, whatever length the client
-announced.
+costs no buffer at all. Frames that are complete in the scratch are served from it, large ones without a copy. A frame
+that is not complete moves into a buffer of the connection's own, which grows as bytes really arrive, whatever length the
+client announced.
 
 Serving. A request is decoded and handled inside the read callback: no task, no queue. An answer that has to wait (for a
-commit, for records, for a group) holds a place in line, so that answers leave in the order of their requests.
+commit, for records, for a group) holds a place in line, so that answers leave in the order of their requests. Those of
+producers that repeat themselves are ready from the start; the commit hands them over (`complete`).
 
 Holding back. A connection is not read while too many of its answers wait, while the client does not take what was
 written, or while a quota says so.
@@ -445,7 +446,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.flush()
 
     def flush(self) -> None:
-        """Send what was held while the outbox was open."""
+        """Send what was held while the outbox was open. `_write` is spelt out: it is called for every answer."""
         if self._together:
             together, self._together = self._together, b""
             if self._transport.is_closing():

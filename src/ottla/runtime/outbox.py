@@ -27,6 +27,7 @@ class Outbox:
     def __init__(self) -> None:
         self.is_open = False
         self.holders: list[Holder] = []
+        """Who is flushed when it is closed. While it is open a holder may add itself, as `add` does."""
 
     def open(self) -> bool:
         """False if it is: then it is closed by who opened it."""
