@@ -2,8 +2,8 @@
 
 Reading. All connections share one scratch buffer, since only one of them is being read at a time: an idle connection
 costs no buffer at all. Frames that are complete in the scratch are served from it, large ones without a copy. A frame
-that is not complete moves into a buffer of the connection's own, which grows as bytes really arrive, whatever length the
-client announced.
+that is not complete moves into a buffer of the connection's own, which grows as bytes really arrive, whatever length
+the client announced.
 
 Serving. A request is decoded and handled inside the read callback: no task, no queue. An answer that has to wait (for a
 commit, for records, for a group) holds a place in line, so that answers leave in the order of their requests. Those of
