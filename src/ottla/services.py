@@ -243,6 +243,10 @@ class Partitions(Protocol):
     def has_followers(self) -> bool:
         """Whether any of them is copied by other nodes."""
 
+    def led_in(self, topic: str | TopicId) -> Mapping[int, Partition]:
+        """Those of a topic that are led here and were used, by index: as they are now, and as they change later. None
+        any more when the topic is deleted, even if there is one of that name again."""
+
     def get(self, topic: str, index: int) -> Partition:
         """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER if it is led elsewhere."""
 
@@ -256,7 +260,12 @@ class Partitions(Protocol):
 class Commits(Protocol):
     """Changes to logs, and answers that wait for them to be durable."""
 
-    def append(self, partition: Partition, records: Bytes, *, now_ms: int, origin: Origin) -> int:
+    @property
+    def answers(self) -> list[tuple[Any, Any, Callable[[Any, BrokerError], Any] | None]]:
+        """Who is told by the next commit, of what, and what to tell if it fails. In the turn in which something was
+        appended a `Receiver` may be added, with its reply: they are told in this order."""
+
+    def append(self, partition: Partition, records: Bytes, now_ms: int, origin: Origin) -> int:
         """The base offset that the batch was given."""
 
     def delete_records_before(self, partition: Partition, offset: int) -> int:
@@ -264,11 +273,6 @@ class Commits(Protocol):
 
     def after_commit(self, answer: T, on_failure: Callable[[T, BrokerError], T] | None = None) -> Deferred[T]:
         """`answer`, once everything changed so far is durable; `on_failure` makes the answer if that fails."""
-
-    def tell_after_commit(
-        self, receiver: Receiver, reply: bytes, on_failure: Callable[[bytes, BrokerError], bytes]
-    ) -> None:
-        """The same for who has just appended, and is told by itself: in the order of these calls."""
 
 
 class Fetches(Protocol):

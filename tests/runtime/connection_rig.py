@@ -101,11 +101,14 @@ async def rig(*apis: Api, limits: NetworkConfig | None = None) -> AsyncIterator[
         timers.close()
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
+def run(
+    scenario: Callable[[], Awaitable[None]],
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+) -> None:
     async def limited() -> None:
         await asyncio.wait_for(scenario(), 20)
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(limited())
 
 

@@ -15,6 +15,8 @@ from ottla.protocol.messages.produce import ProduceRequest
 from ottla.services import Deferred, RequestContext
 from tests.runtime.connection_rig import HEARTBEAT, Later, api, beat, frame, rig, run, until
 
+pytestmark = pytest.mark.usefixtures("reads")
+
 
 @pytest.mark.parametrize("version", [0, 3, 4])
 def test_a_request_is_answered_in_its_version_with_its_correlation_id(version: int) -> None:

@@ -28,6 +28,8 @@ from ottla.storage.group_commit import Commit
 from tests.node_rig import NodeRig, with_node
 from tests.runtime.connection_rig import Client, until
 
+pytestmark = pytest.mark.usefixtures("reads")
+
 VERSIONS = [5, 7, 9, 11, 13]
 FETCH_VERSION = 12
 

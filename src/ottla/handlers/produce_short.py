@@ -38,8 +38,11 @@ from ottla.services import WITH_COMMIT, Again
 from ottla.storage.log import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ottla.ports import Bytes
-    from ottla.services import Receiver, RequestContext
+    from ottla.replication.partition import Partition
+    from ottla.services import Partitions, Receiver, RequestContext
 
 LOG_START_OFFSET_FROM = 5
 KNOWN_MAX = 16_384
@@ -64,7 +67,7 @@ class Beginning:
     """What requests that begin with the same bytes have in common, whoever sends them. Serves the rest of them."""
 
     __slots__ = (
-        "_acks_all", "_after", "_before", "_header_bytes", "_is_by_id", "_is_flexible", "_on_failure", "_pack",
+        "_acks_all", "_after", "_before", "_header_bytes", "_is_by_id", "_is_flexible", "_led", "_on_failure", "_pack",
         "_size_bytes", "_timeout_ms", "_topic", "_topic_id", "_version",
     )  # fmt: skip
 
@@ -78,6 +81,8 @@ class Beginning:
         self._timeout_ms = request.timeout_ms
         self._topic = topic.name
         self._topic_id = topic.topic_id
+        self._led: Mapping[int, Partition] = {}
+        """The topic's partitions, once one was looked up."""
         index, _, base_offset, appended_ms, start_offset = _SAMPLE
         sample = PartitionProduceResponse(
             index=index, base_offset=base_offset, log_append_time_ms=appended_ms, log_start_offset=start_offset
@@ -106,10 +111,9 @@ class Beginning:
                     return NOT_TAKEN
             if records is None:
                 return NOT_TAKEN
-            if self._is_by_id:
-                partition = services.partitions.get_by_id(self._topic_id, index)
-            else:
-                partition = services.partitions.get(self._topic, index)
+            partition = self._led.get(index)
+            if partition is None:
+                partition = self._find(services.partitions, index)
         except (IndexError, StructError, ProtocolError, BrokerError):
             return NOT_TAKEN  # the long way says what is wrong
         acks_all = self._acks_all
@@ -117,7 +121,7 @@ class Beginning:
             return NOT_TAKEN
         committer = services.committer
         try:
-            offset = committer.append(partition, records, now_ms=now_ms, origin=_CLIENT)
+            offset = committer.append(partition, records, now_ms, _CLIENT)
         except BrokerError as error:
             note_refusal(self._topic, self._topic_id, index, error, ctx)
             return self._answer(refused(index, error))
@@ -138,8 +142,18 @@ class Beginning:
             return services.acks.when_one_committed(answer, partition, log.end_offset, self._refused, self._timeout_ms)
         if receiver is None:
             return committer.after_commit(reply[self._header_bytes :], self._refused)
-        committer.tell_after_commit(receiver, reply, self._on_failure)
+        committer.answers.append((receiver, reply, self._on_failure))
         return WITH_COMMIT
+
+    def _find(self, partitions: Partitions, index: int) -> Partition:
+        """One that was not used yet, or of a topic that is not what it was. Raises BrokerError."""
+        if self._is_by_id:
+            found = partitions.get_by_id(self._topic_id, index)
+            self._led = partitions.led_in(self._topic_id)
+        else:
+            found = partitions.get(self._topic, index)
+            self._led = partitions.led_in(self._topic)
+        return found
 
     def _refused(self, answer: bytes, error: BrokerError) -> ProduceResponse:
         """What to say instead of `answer`."""

@@ -131,15 +131,15 @@ class Partition(Readable):
     def on_durable(self, size_bytes: int) -> None:
         """A commit has covered `size_bytes` more of the log."""
         if self.is_alone:
-            durable = self.log.durable_offset
-            if durable < self.high_watermark:
-                broken(f"{self.topic}-{self.index}: the high watermark would go back")
-            if durable > self.high_watermark:
+            durable, high_watermark = self.log.durable_offset, self.high_watermark
+            if durable > high_watermark:
                 self.high_watermark = durable
                 if self.waiters:
                     self._wake(size_bytes)
                 if self._commits:
                     self._tell_committed()
+            elif durable < high_watermark:
+                broken(f"{self.topic}-{self.index}: the high watermark would go back")
             return
         self._hidden_bytes += size_bytes
         for follower in self.followers.values():

@@ -115,7 +115,7 @@ class Lookout:
     PAUSE_MAX = 256
 
     def __init__(self, answers_max: int) -> None:
-        self._answers_max = answers_max
+        self.answers_max = answers_max
         self._turns = 0
         self._skip = 0
         """Commits after which not to look."""
@@ -124,7 +124,7 @@ class Lookout:
 
     def is_worth_it(self, answers: int) -> bool:
         """Whether to look, after a commit that answered so many."""
-        if not 0 < answers <= self._answers_max:
+        if not 0 < answers <= self.answers_max:
             return False
         if self._skip:
             self._skip -= 1
@@ -169,7 +169,8 @@ class Committer:
         self.failures = 0
         """Commits that the disk refused, or that failed."""
         self._touched: dict[Touched, int] = {}
-        self._answers: list[tuple[Deferred[Any] | Receiver, Any, OnFailure | None]] = []
+        self.answers: list[tuple[Deferred[Any] | Receiver, Any, OnFailure | None]] = []
+        """Who is told when the next commit has succeeded, and of what; and what to tell if it has failed."""
         self._appends = 0
         """Batches of clients since the last commit."""
         self._scheduled = False
@@ -187,20 +188,20 @@ class Committer:
         self.on_durable: Callable[[], None] = _nothing
         """Called when partitions know what a commit has made durable, before anybody is answered."""
 
-    def append(self, partition: Partition, records: Any, *, now_ms: int, origin: Origin) -> int:
+    def append(self, partition: Partition, records: Any, now_ms: int, origin: Origin) -> int:
         """Append to a partition's log and see that the next commit covers it."""
         if self.failed is not None:
             raise BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failed))
-        base_offset = partition.log.append_as_leader(
-            records, leader_epoch=partition.leader_epoch, now_ms=now_ms, origin=origin
-        )
+        log = partition.log
+        base_offset = log.append_as_leader(records, partition.leader_epoch, now_ms, origin)
         self._appends += 1
         touched = self._touched
         before = touched.get(partition)
         if before is None:
-            self._group.add(partition.log)
+            self._group.dirty[log] = None
             touched[partition] = len(records)
-            self.commit_soon()
+            if not self._scheduled:
+                self.commit_soon()
         else:
             touched[partition] = before + len(records)
         return base_offset
@@ -252,14 +253,10 @@ class Committer:
         if not self._scheduled and not self._running:
             deferred.complete(answer)
         else:
-            self._answers.append((deferred, answer, on_failure))
+            self.answers.append((deferred, answer, on_failure))
             if not self._scheduled:
                 self._scheduled = True
         return deferred
-
-    def tell_after_commit(self, receiver: Receiver, reply: bytes, on_failure: OnFailure) -> None:
-        """`reply`, by itself, once everything appended so far is durable; something was, in this turn of the loop."""
-        self._answers.append((receiver, reply, on_failure))
 
     async def drain(self) -> None:
         """Return when nothing is left to commit."""
@@ -278,7 +275,7 @@ class Committer:
         self._scheduled = False
         self._appends = 0
         touched, self._touched = self._touched, {}
-        answers, self._answers = self._answers, []
+        answers, self.answers = self.answers, []
         try:
             is_quick = self._pace.is_quick
             commit = self._group.begin(hold=True, writes_later=is_quick)
@@ -409,8 +406,8 @@ class Committer:
             self._break(self._group.failure)
         for partition in [since for since in self._touched if since.log in gone]:
             touched[partition] = self._touched.pop(partition)
-        answers += self._answers
-        self._answers = []
+        answers += self.answers
+        self.answers = []
         refused = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         for partition in touched:
             partition.on_failed(refused)

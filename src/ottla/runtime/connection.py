@@ -3,11 +3,12 @@
 Reading. All connections share one scratch buffer, since only one of them is being read at a time: an idle connection
 costs no buffer at all. Frames that are complete in the scratch are served from it, large ones without a copy. A frame
 that is not complete moves into a buffer of the connection's own, which grows as bytes really arrive, whatever length
-the client announced.
+the client announced. Where all requests are small the loop hands them over as bytes (`small_reads`).
 
 Serving. A request is decoded and handled inside the read callback: no task, no queue. An answer that has to wait (for a
 commit, for records, for a group) holds a place in line, so that answers leave in the order of their requests. Those of
-producers that repeat themselves are ready from the start; the commit hands them over (`complete`).
+producers that repeat themselves are ready from the start; the commit hands them over (`complete`), and they leave with
+the others of the commit if the connection waits for more than one.
 
 Holding back. A connection is not read while too many of its answers wait, while the client does not take what was
 written, or while a quota says so.
@@ -40,6 +41,7 @@ from ottla.runtime.disk import FileStretch
 from ottla.runtime.dispatch import Chunk, Route, server_error
 from ottla.runtime.large_answers import LargeAnswers
 from ottla.runtime.pacing import unpace_local
+from ottla.runtime.small_reads import SMALL_BYTES_MAX, SMALL_READS_MIN, SmallReads
 from ottla.services import WITH_COMMIT, Deferred, RequestContext
 
 if TYPE_CHECKING:
@@ -52,9 +54,6 @@ GROWTH_BYTES_MIN = 64 * 1024
 JOIN_BYTES_MAX = 32 * 1024
 """Answers up to this size are joined into one buffer: cheaper than many small pieces in a writev."""
 
-COPY_BYTES_MAX = 2 * 1024
-"""Requests up to this size are copied: a piece of bytes costs a third of what a piece of a view does."""
-
 FRAME_START = struct.Struct(">iiih")
 """The frame's size, then of the request: API key and version as one number, correlation id, length of the client id."""
 _unpack_start = FRAME_START.unpack_from
@@ -62,6 +61,8 @@ _join_api = struct.Struct(">i").pack
 _split_api = struct.Struct(">hh").unpack
 CLIENT_ID_AT = FRAME_START.size
 REQUEST_BYTES_MIN = CLIENT_ID_AT - FRAME_SIZE.size
+LARGE = SMALL_BYTES_MAX + 1
+"""Stands for every size of what is not small."""
 
 
 # Why a connection is not read: bits of `Connection.held`. Plain numbers: an IntFlag costs a microsecond a request.
@@ -89,6 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         "_queued_max",
         "_routes",
         "_server",
+        "_small_reads",
         "_together",
         "_transport",
         "bytes_in",
@@ -106,6 +108,8 @@ class Connection(asyncio.BufferedProtocol):
         self._server = server
         self._own: bytearray | None = None
         """Bytes of frames that are not complete, or that wait while the connection is held."""
+        self._small_reads = 0
+        """Reads of small requests since the last large one: from SMALL_READS_MIN on they are what is expected."""
         self._filled = 0
         self._client_id_bytes: bytes | None = None
         self._frame_bytes_max = server.limits.frame_size_bytes_max
@@ -182,6 +186,20 @@ class Connection(asyncio.BufferedProtocol):
             own = self._own = self._with_room(own, self._filled)
         return memoryview(own)[self._filled :]
 
+    def data_received(self, data: bytes) -> None:
+        """What `buffer_updated` is, while requests are small (`small_reads`)."""
+        nbytes = len(data)
+        self.bytes_in += nbytes
+        try:
+            if CLIENT_ID_AT <= nbytes <= SMALL_BYTES_MAX and not self.held:
+                size, api, correlation_id, client_id_size = _unpack_start(data)
+                if size + 4 == nbytes:
+                    self._serve_frame(data, api, correlation_id, client_id_size)
+                    return
+            self._serve(memoryview(data), nbytes)
+        except ProtocolError as error:
+            self.close(str(error))
+
     def buffer_updated(self, nbytes: int) -> None:
         self.bytes_in += nbytes
         try:
@@ -240,13 +258,35 @@ class Connection(asyncio.BufferedProtocol):
             end = at + 4 + size
             if end > filled:
                 break
-            frame = bytes(view[at:end]) if size <= COPY_BYTES_MAX else view[at:end]
+            frame = bytes(view[at:end]) if size <= SMALL_BYTES_MAX else view[at:end]
             self._serve_frame(frame, api, correlation_id, client_id_size)
             if end == filled:
+                if filled <= SMALL_BYTES_MAX or self._small_reads:
+                    self._note_read(filled)
                 return
             at = end
         self._filled = filled - at
         self._own = self._with_room(view[at:filled], self._filled)
+        if self._small_reads:
+            self._note_read(LARGE)
+
+    def _note_read(self, size: int) -> None:
+        """So much was read and served: see how to read on."""
+        if size > SMALL_BYTES_MAX:
+            if self._small_reads >= SMALL_READS_MIN:
+                self._read_as(self)
+            self._small_reads = 0
+            return
+        self._small_reads += 1
+        if self._small_reads == SMALL_READS_MIN and self._frame_bytes_max >= SMALL_BYTES_MAX:
+            self._read_as(SmallReads(self))
+
+    def _read_as(self, protocol: asyncio.BaseProtocol) -> None:
+        if not self._transport.is_closing():
+            self._transport.set_protocol(protocol)
+            if not self.held:  # which way to read is looked up when reading begins
+                self._transport.pause_reading()
+                self._transport.resume_reading()
 
     def _frame_size(self, buffer: memoryview | bytearray, at: int) -> int:
         size: int = FRAME_SIZE.unpack_from(buffer, at)[0]
@@ -355,25 +395,28 @@ class Connection(asyncio.BufferedProtocol):
     # Answering.
 
     def complete(self, value: bytes) -> None:
-        """Send the answer to the first request in line, which has waited for a commit."""
+        """Send the answer to the first request in line, which has waited for a commit. If it is the only one, at once:
+        a client whose answers are large and not sent yet is held."""
+        line = self.line
+        if len(line) != 1 or self.held or self._together:
+            self._complete_one_of(value)
+            return
+        route, started = line.popleft()  # type: ignore[misc]  # it is Told
+        self.bytes_out += len(value)
+        transport = self._transport
+        if not transport.is_closing():
+            transport.write(value)
+        route.figures.latency.record((perf_counter() - started) * 1e6)
+
+    def _complete_one_of(self, value: bytes) -> None:
+        """The same where others wait too: answers that come together are sent together."""
         if self.held & CLOSING:
             return
         line = self.line
-        route, started = cast(Told, line.popleft())
+        route, started = line.popleft()  # type: ignore[misc]  # it is Told
         self.bytes_out += len(value)
-        outbox = self._outbox
-        if outbox.is_open and not self._together:
-            self._together = value
-            outbox.holders.append(self)
-        else:
-            self._send(value)
+        self._send(value)
         route.figures.latency.record((perf_counter() - started) * 1e6)
-        if line or self.held:
-            self._told()
-
-    def _told(self) -> None:
-        """See whether that was what others wait for."""
-        line = self.line
         if line:
             head = line[0]
             if not isinstance(head, tuple) and head.done:
@@ -446,15 +489,11 @@ class Connection(asyncio.BufferedProtocol):
                 self.flush()
 
     def flush(self) -> None:
-        """Send what was held while the outbox was open. `_write` is spelt out: it is called for every answer."""
+        """Send what was held while the outbox was open."""
         if self._together:
             together, self._together = self._together, b""
-            if self._transport.is_closing():
-                return
-            if self._large is None:
-                self._transport.write(together)
-            else:
-                self._large.add((together,))
+            if not self._transport.is_closing():
+                self._write(together)
 
     def _write(self, answer: bytes) -> None:
         if self._large is None:

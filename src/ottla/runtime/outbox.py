@@ -22,12 +22,11 @@ class Holder(Protocol):
 class Outbox:
     """Open while several answers may become ready. Whoever has something to send then holds it, until it is closed."""
 
-    __slots__ = ("holders", "is_open")
+    __slots__ = ("_holders", "is_open")
 
     def __init__(self) -> None:
         self.is_open = False
-        self.holders: list[Holder] = []
-        """Who is flushed when it is closed. While it is open a holder may add itself, as `add` does."""
+        self._holders: list[Holder] = []
 
     def open(self) -> bool:
         """False if it is: then it is closed by who opened it."""
@@ -48,12 +47,12 @@ class Outbox:
     def add(self, holder: Holder) -> None:
         """It is flushed when the outbox is closed: at once, if it is."""
         if self.is_open:
-            self.holders.append(holder)
+            self._holders.append(holder)
         else:
             holder.flush()
 
     def close(self) -> None:
         self.is_open = False
-        holders, self.holders = self.holders, []
+        holders, self._holders = self._holders, []
         for holder in holders:
             holder.flush()

@@ -11,7 +11,7 @@ dictionaries.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.errors import BrokerError, ErrorCode
@@ -94,6 +94,12 @@ class Partitions:
         self.on_unfollow: OnFollowed = _nothing
 
     # Lookups
+
+    def led_in(self, topic: str | TopicId) -> Mapping[int, Partition]:
+        """Those of a topic that are led here and were used, by index: as they are now, and as they change later. None
+        any more when the topic is deleted, even if there is one of that name again."""
+        of_topic = self._led.get(topic) if isinstance(topic, str) else self._led_by_id.get(topic)
+        return {} if of_topic is None else of_topic
 
     def get(self, topic: str, index: int) -> Partition:
         """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER if it is led elsewhere."""

@@ -33,7 +33,7 @@ from ottla.config import Durability
 from ottla.errors import DiskFailedError, invariant
 from ottla.observability.metrics import Histogram
 from ottla.storage.held import NO_BOUND, SHARE_BYTES_MAX, Held
-from ottla.storage.journal_format import ENTRY_BYTES, Kind, append_entry, control_entry
+from ottla.storage.journal_format import ENTRY_BYTES, Kind, append_entry, append_single, control_entry
 from ottla.storage.pending import FileSync, PendingWrite, Run
 from ottla.types import METADATA_TOPIC_ID
 
@@ -225,7 +225,7 @@ class GroupCommit:
         self.held = Held()
         self._may_hold = True
         """Not after the disk has refused a write, until a checkpoint says that there is room."""
-        self._dirty: dict[Log, None] = {}
+        self.dirty: dict[Log, None] = {}
         self._controls: list[Control] = []
         self._replacements: list[Syncable] = []
         self._unsynced_files: dict[JournalFile, None] = {}
@@ -246,7 +246,7 @@ class GroupCommit:
 
     def add(self, log: Log) -> None:
         """`log` has something pending. Cheap, and no harm if it was said before."""
-        self._dirty[log] = None
+        self.dirty[log] = None
 
     @property
     def syncs_commits(self) -> bool:
@@ -280,7 +280,7 @@ class GroupCommit:
     def remove(self, topic_id: TopicId, partition: int, log: Log | None) -> None:
         """The log is deleted: whatever was still to be done with it is not, and the next commit says so."""
         if log is not None:
-            self._dirty.pop(log, None)
+            self.dirty.pop(log, None)
             self._controls = [control for control in self._controls if control.log is not log]
             self.unsynced.pop(log, None)
             self.held.forget(log)
@@ -320,14 +320,14 @@ class GroupCommit:
         """
         invariant(self.in_flight is None, "one commit is in flight at a time")
         invariant(self.is_open, "nothing is committed before recovery is through")
-        if not self._dirty and not self._controls and not self._replacements:
+        if not self.dirty and not self._controls and not self._replacements:
             return None
         commit = self.in_flight = Commit(self, self.next_number)
         self.next_number += 1
         if self.failure is not None:
             commit.error = self.failure
             return commit
-        dirty, self._dirty = self._dirty, {}
+        dirty, self.dirty = self.dirty, {}
         commit.is_whole, self._is_whole = self._is_whole, False
         commit.controls, self._controls = self._controls, []
         if self._replacements:
@@ -367,10 +367,10 @@ class GroupCommit:
                 self.held.forget(log)
             else:
                 log.finish_held(share)
-                self.held.add(log, share.size_bytes)
             if log.last_commit < unsynced_from:
                 self.unsynced[log] = None
             log.last_commit = number
+        self.held.add(commit.shares)
         for control in commit.controls:
             self._apply(control, number)
         self.look_for_quiet()
@@ -401,10 +401,10 @@ class GroupCommit:
             self.journal.rewind(commit.blocks[0])
         logs = [share.log for share in commit.shares]
         if self._is_whole:
-            logs += [log for log in self._dirty if log not in logs]
+            logs += [log for log in self.dirty if log not in logs]
             self._is_whole = False
         for log in logs:
-            self._dirty.pop(log, None)
+            self.dirty.pop(log, None)
             try:
                 log.reload(log.durable_offset)
             except (OSError, DiskFailedError) as error:
@@ -443,9 +443,10 @@ class GroupCommit:
         size, count = ENTRY_BYTES * len(payload), len(payload)
         if self._durability is not Durability.COMMIT:
             self._plan_sync(commit)
+        sync_bytes_min = self.segment_sync_bytes_min
         for share in commit.shares:
             log, size_bytes = share.log, share.size_bytes
-            if size_bytes >= self.segment_sync_bytes_min and not commit.is_whole and self._may_sync_segment(log):
+            if size_bytes >= sync_bytes_min and not commit.is_whole and self._may_sync_segment(log):
                 commit.to_sync += (*_older_records(log, share), share)
                 payload.append(control_entry(Kind.SYNCED, log.topic_id, log.partition.partition, share.end_offset))
                 size += ENTRY_BYTES
@@ -454,10 +455,13 @@ class GroupCommit:
                     commit.blocks.append(self.journal.block(payload, size, count))
                     payload, size, count = [], 0, 0
                 buffers = share.buffers
-                payload.append(append_entry(log.journal_key, buffers, size_bytes))
-                if len(buffers) >= JOIN_PIECES_MIN and size_bytes < JOIN_PIECE_BYTES_MAX * len(buffers):
-                    buffers = _join(share)
-                payload += buffers
+                if len(buffers) == 2:
+                    append_single(payload, log.journal_key, buffers, size_bytes)
+                else:
+                    payload.append(append_entry(log.journal_key, buffers, size_bytes))
+                    if len(buffers) >= JOIN_PIECES_MIN and size_bytes < JOIN_PIECE_BYTES_MAX * len(buffers):
+                        buffers = _join(share)
+                    payload += buffers
                 size += ENTRY_BYTES + size_bytes
             else:
                 continue

@@ -15,7 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ottla.storage.log import Log
+    from ottla.storage.pending import PendingWrite
 
 SHARE_BYTES_MAX = 128 << 10
 """A log's share of a commit is not held if it is larger: then the copy costs more than the call. Five batches of
@@ -49,14 +52,20 @@ class Held:
     def is_too_much(self) -> bool:
         return bool(self._much) or self.is_full
 
-    def add(self, log: Log, size_bytes: int) -> None:
-        """`log` holds so much more."""
-        if not log.held_bytes:
-            self._logs[log] = None
-        log.held_bytes += size_bytes
-        self._bytes += size_bytes
-        if log.held_bytes > self.log_bytes_max:
-            self._much[log] = None
+    def add(self, shares: Iterable[PendingWrite]) -> None:
+        """Those of them that are held are in their logs now."""
+        log_bytes_max, added = self.log_bytes_max, 0
+        for share in shares:
+            if not share.runs:
+                log, size_bytes = share.log, share.size_bytes
+                before = log.held_bytes
+                log.held_bytes = held_bytes = before + size_bytes
+                added += size_bytes
+                if not before:
+                    self._logs[log] = None
+                if held_bytes > log_bytes_max:
+                    self._much[log] = None
+        self._bytes += added
 
     def write(self) -> None:
         """What is too much. OSError if the disk refuses it; it is still held then."""

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.protocol.records import BODY_AT, HEAD, LENGTH_OVERHEAD_BYTES, crc32c
 
 if TYPE_CHECKING:
+    from ottla.ports import Bytes
     from ottla.types import TopicId
 
 SECTOR_BYTES = 512
@@ -43,9 +44,9 @@ _BLOCK_HEADER = struct.Struct(">4s8sQQQII")
 _ENTRY_FIELDS = struct.Struct(">B3x16siqII")
 _CRC = struct.Struct(">I")
 _APPEND_KEY = struct.Struct(">B3x16si")
-_SIZES = struct.Struct(">II")
-"""What stands before the offset in `_ENTRY_FIELDS`, and after it."""
-_pack_sizes = _SIZES.pack
+_APPEND_FIELDS = struct.Struct(f">{_APPEND_KEY.size}s8sII")
+"""`_ENTRY_FIELDS` of an append, with all before the offset as one piece. Of the head of a batch it takes the offset."""
+_pack_append = _APPEND_FIELDS.pack
 _pack_crc = _CRC.pack
 
 BLOCK_HEADER_BYTES = _BLOCK_HEADER.size + _CRC.size
@@ -123,11 +124,15 @@ def append_key(topic_id: TopicId, partition: int) -> bytes:
 
 def append_entry(key: bytes, buffers: Sequence[bytes], size_bytes: int) -> bytes:
     """What stands before `buffers`, which are head, body, head, body…: a head begins with the offset."""
-    count = len(buffers) // 2
-    head = buffers[0]
-    fields = key + head[:8] + _pack_sizes(size_bytes, count)
-    heads = head if count == 1 else b"".join(buffers[::2])
-    return _pack_crc(crc32c(fields + heads)) + fields
+    fields = _pack_append(key, buffers[0], size_bytes, len(buffers) // 2)
+    return _pack_crc(crc32c(b"".join((fields, *buffers[::2])))) + fields
+
+
+def append_single(payload: list[Bytes], key: bytes, buffers: Sequence[bytes], size_bytes: int) -> None:
+    """Add an entry with its one batch to `payload`. A commit over many logs has hundreds of them."""
+    head, body = buffers
+    fields = _pack_append(key, head, size_bytes, 1)
+    payload += (_pack_crc(crc32c(fields + head)), fields, head, body)
 
 
 def control_entry(kind: Kind, topic_id: TopicId, partition: int, offset: int) -> bytes:

@@ -64,9 +64,7 @@ _CLIENT = Origin.CLIENT  # looking up a member of an enumeration costs as much a
 class LogAppends(LogState):
     __slots__ = ()
 
-    def append_as_leader(
-        self, records: Bytes, *, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT
-    ) -> int:
+    def append_as_leader(self, records: Bytes, leader_epoch: int, now_ms: int, origin: Origin = Origin.CLIENT) -> int:
         """Append one batch. Returns the offset of its first record, or of the batch's that it repeats.
 
         The checks come in this order because it is the cheapest for a good batch, of which there are many.
