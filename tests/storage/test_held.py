@@ -14,6 +14,7 @@ from ottla.runtime.disk import OsDisk
 from ottla.storage.group_commit import Commit
 from ottla.storage.held import Held
 from ottla.storage.log import Log
+from ottla.storage.log_append import HELD_AS_IT_IS_BYTES_MIN
 from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED
@@ -21,6 +22,8 @@ from ottla.types import TopicPartition
 
 from .crash_model import ManualClock
 from .helpers_journal import A, B, append, checkpoint, commit, config, find, log_of, offsets, small_batch, start
+
+pytestmark = pytest.mark.usefixtures("held_shares")
 
 FILE_OF_A = "a-0/00000000000000000000.log"
 BATCH_BYTES = len(small_batch())
@@ -78,6 +81,30 @@ def test_a_read_goes_on_from_the_file_into_what_is_held() -> None:
     found = log.max_timestamp()
     assert found is not None
     assert found.offset == 0
+
+
+def test_what_is_held_in_pieces_is_read_cut_and_written_as_one() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    log = log_of(manager)
+    large = HELD_AS_IT_IS_BYTES_MIN
+    for size in (20, large, large, 20, 20):
+        hold(manager, size=size)
+        assert offsets(log)[-1] == log.end_offset - 1, "whoever reads at the end finds what was just added"
+    hold(manager, size=large)
+    hold(manager, size=large)
+    whole = log.read(0, 1 << 20, upto_offset=8, min_one_batch=True)
+    assert (len(whole), offsets(log)) == (log.size_bytes, list(range(8)))
+    last = log.read(7, 1 << 20, upto_offset=8, min_one_batch=True)
+    assert (int.from_bytes(last[:8]), whole.endswith(last)) == (7, True)
+    assert sizes(disk, A) == [BATCH_BYTES]
+    log.truncate_to(7)
+    hold(manager, size=large)
+    assert offsets(log) == list(range(8))
+    log.write_held()
+    assert sizes(disk, A) == [log.size_bytes]
+    assert offsets(log) == list(range(8))
 
 
 def test_a_larger_write_takes_what_is_held_with_it() -> None:

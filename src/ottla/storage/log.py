@@ -382,7 +382,7 @@ class Log(LogAppends):
         self.cuts += 1
         before = self._last_sequences()
         recovery_point = min(self.recovery_point, durable)
-        held, held_since = bytes(self._active.held), self._active.held_since
+        held, held_since = b"".join(self._active.held), self._active.held_since
         for segment in self.segments:
             segment.close()
         # If this fails nothing can be read here any more: indexes were cut, and readers would be told too little.

@@ -56,6 +56,9 @@ STRANGER_LINES_MS = 60_000
 _NO_TIMESTAMP = -1
 _POSITIONS_KNOWN_MAX = 16
 """Ends of recent writes are where readers at the tail start and stop; this many of them need no search."""
+HELD_AS_IT_IS_BYTES_MIN = 4 << 10
+"""So much of a commit is held in the pieces that it came in, and copied only if somebody reads it before it is written.
+Less is copied at once: small pieces take three times their size in memory."""
 _unpack_header = BATCH_HEADER.unpack_from
 _pack_head = HEAD.pack
 _CLIENT = Origin.CLIENT  # looking up a member of an enumeration costs as much as ten comparisons
@@ -350,7 +353,7 @@ class LogAppends(LogState):
             return None
         buffers, self.pending, self.pending_bytes = self.pending, NOTHING_PENDING, 0
         segment = self._active
-        if size_bytes <= hold_bytes_max and segment.written and len(segment.held) <= held_bytes_max and not self._cuts:
+        if size_bytes <= hold_bytes_max and segment.written and self.held_bytes <= held_bytes_max and not self._cuts:
             segment.taken = segment.position
             write = self._holding = PendingWrite(self, buffers, size_bytes, self.end_offset)  # type: ignore[arg-type]  # it is a Log
             return write
@@ -413,11 +416,15 @@ class LogAppends(LogState):
         segment = self._active
         held = segment.held
         if not held:
-            held = segment.held = bytearray()
+            held = segment.held = [bytearray()]
             segment.held_from, segment.held_since = segment.written, self.written_offset
             segment.unsynced = True
-        for buffer in write.buffers:
-            held += buffer
+        if write.size_bytes >= HELD_AS_IT_IS_BYTES_MIN or len(held) > 1:
+            held += write.buffers
+        else:
+            first = held[0]
+            for buffer in write.buffers:
+                first += buffer
         segment.written = segment.taken
         if segment.has_index_backlog:
             _write_backlog(segment)
@@ -454,6 +461,6 @@ def _give_back_room(segment: Segment) -> None:
 def _run(segment: Segment, buffers: list[bytes]) -> Run:
     position, segment.taken = segment.taken, segment.position
     if segment.held:  # it goes first, and is not held any more when this is written
-        position, buffers = segment.held_from, [bytes(segment.held), *buffers]
+        position, buffers = segment.held_from, [b"".join(segment.held), *buffers]
     # The constructor of a named tuple is Python code, and this is made for every log of every commit.
     return tuple.__new__(Run, (segment, position, segment.position, buffers))

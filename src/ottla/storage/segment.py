@@ -11,7 +11,7 @@ what makes opening a log cheap.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.records import LENGTH_AT, LENGTH_BYTES_MIN, LENGTH_OVERHEAD_BYTES, MAX_TIMESTAMP_AT, RECORDS_AT
@@ -36,7 +36,7 @@ ALWAYS_MS = -2
 _WALK = struct.Struct(">qi11xi")
 """Base offset, length and last offset delta: all that a walk over batches reads."""
 _LENGTH = struct.Struct(">i")
-NOTHING_HELD = bytearray()
+NOTHING_HELD: list[bytes | bytearray] = []
 """Shared, and never added to."""
 _WALK_BYTES = 4096 + RECORDS_AT
 STRETCH_BYTES_MIN = 64 * 1024
@@ -90,7 +90,8 @@ class Segment:
         """Where the oldest transaction begins that was open when the segment began; its own beginning if none was."""
         self.position = self.taken = self.written = size_bytes
         self.held = NOTHING_HELD
-        """Batches up to `written` that are in the journal, not in the file. Only the last segment of a log has any."""
+        """Batches up to `written` that are in the journal, not in the file, in pieces; the first is one that can grow.
+        Only the last segment of a log has any."""
         self.held_from = 0
         """Their position."""
         self.held_since = 0
@@ -186,20 +187,29 @@ class Segment:
 
     def pread(self, size: int, position: int) -> bytes:
         """As of a file, from what is in it and what is held. In the loop."""
-        held = self.held
         at = position - self.held_from
-        if not held or at + size <= 0:
+        if not self.held or at + size <= 0:
             return self.file().pread(size, position)
+        held = self._held_in_one()
         if at >= 0:
             return bytes(memoryview(held)[at : at + size])
         return self.file().pread(-at, position) + held[: at + size]
+
+    def _held_in_one(self) -> bytearray:
+        """What is held, of which there is something: it is put into one piece for the first who reads it."""
+        first = self.held[0]
+        if len(self.held) > 1:
+            for piece in self.held[1:]:
+                first += piece
+            del self.held[1:]
+        return cast(bytearray, first)
 
     # Appending
 
     def write_held(self) -> None:
         """Into the file. OSError if the disk refuses; then they are still held."""
         if self.held:
-            self.writable_file().pwritev((self.held,), self.held_from)
+            self.writable_file().pwritev(self.held, self.held_from)
             self.held = NOTHING_HELD
 
     def prepare_appends(self, config: LogConfig, jitter_ms: int) -> None:
@@ -323,7 +333,7 @@ class Segment:
     def truncate_to(self, offset: int, position: int) -> None:
         """Cut at `position`, where the batch with `offset` starts: it and all after it are gone."""
         in_file = min(position, self.held_from) if self.held else position
-        self.held = self.held[: position - in_file] if position > in_file else NOTHING_HELD
+        self.held = [self._held_in_one()[: position - in_file]] if position > in_file else NOTHING_HELD
         # Cut there even if it should end there: a write that was refused may have left a part of what was held.
         self.writable_file().truncate(in_file)
         self.position = self.taken = self.written = position
