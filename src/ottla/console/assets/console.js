@@ -70,4 +70,6 @@
   document.addEventListener("input", (event) => {
     if (event.target.matches("[data-filter]")) filter(event.target);
   });
+  // Rows that the server has sent anew are shown, whatever was typed before.
+  document.addEventListener("ottla-shown", () => document.querySelectorAll("[data-filter]").forEach(filter));
 })();

@@ -66,6 +66,7 @@ export default {
         link.setAttribute("href", (window.path_prefix || "") + link.getAttribute("href"));
       }
       morphChildren(this.$el, wanted);
+      document.dispatchEvent(new Event("ottla-shown"));
     },
   },
 };
