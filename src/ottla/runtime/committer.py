@@ -115,7 +115,7 @@ class Lookout:
     PAUSE_MAX = 256
 
     def __init__(self, answers_max: int) -> None:
-        self.answers_max = answers_max
+        self._answers_max = answers_max
         self._turns = 0
         self._skip = 0
         """Commits after which not to look."""
@@ -124,7 +124,7 @@ class Lookout:
 
     def is_worth_it(self, answers: int) -> bool:
         """Whether to look, after a commit that answered so many."""
-        if not 0 < answers <= self.answers_max:
+        if not 0 < answers <= self._answers_max:
             return False
         if self._skip:
             self._skip -= 1

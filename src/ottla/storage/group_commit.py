@@ -226,6 +226,7 @@ class GroupCommit:
         self._may_hold = True
         """Not after the disk has refused a write, until a checkpoint says that there is room."""
         self.dirty: dict[Log, None] = {}
+        """Logs that have something pending, as `add` says; who appends for every request puts them here by itself."""
         self._controls: list[Control] = []
         self._replacements: list[Syncable] = []
         self._unsynced_files: dict[JournalFile, None] = {}

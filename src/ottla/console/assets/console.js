@@ -70,6 +70,6 @@
   document.addEventListener("input", (event) => {
     if (event.target.matches("[data-filter]")) filter(event.target);
   });
-  // Rows that the server has sent anew are shown, whatever was typed before.
+  // The server knows nothing of filters: what it has sent anew is filtered again.
   document.addEventListener("ottla-shown", () => document.querySelectorAll("[data-filter]").forEach(filter));
 })();
