@@ -75,7 +75,7 @@ def _serve(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | De
         return None
     if waits:
         return services.acks.when_committed(response, waits, _not_committed, request.timeout_ms)
-    return services.committer.after_commit(response, _storage_failed)
+    return services.committer.after_commit(response, storage_failed)
 
 
 def _append(
@@ -197,7 +197,7 @@ def _refuse_all(request: ProduceRequest, error: BrokerError) -> ProduceResponse:
     )
 
 
-def _storage_failed(response: ProduceResponse, error: BrokerError) -> ProduceResponse:
+def storage_failed(response: ProduceResponse, error: BrokerError) -> ProduceResponse:
     """The commit failed: nothing that this answer promised is true, and what had been refused stays refused."""
     return ProduceResponse(
         responses=[

@@ -1,12 +1,13 @@
-"""Produce, the short way: a request with one batch that begins as one did before.
+"""Produce, the short way: a request for one topic that begins as one did before.
 
 A producer sends the same bytes again and again: the same acks, time-out and topic; only the partition and the batch are
 new. So what stands before them is not decoded but looked up as a whole, and the answer is a few numbers between bytes
 that are known. No message is built on the way, neither in nor out, which halves what such a request costs in Python.
 Nothing is kept for each partition either: of ten thousand, none would be in the processor's cache when it is needed.
 
-A beginning is learnt from a request that came the long way, through the decoder, and found its partition. Whatever is
-not exactly of this kind (several batches, a transaction, a quota, acks=0, bytes at the end) goes the long way.
+A beginning is learnt from a request that came the long way, through the decoder, and found its partition. Requests with
+one batch are served here, those with several by `produce_several`. Whatever is not exactly of this kind (several
+topics, a transaction, a quota, acks=0, bytes at the end) goes the long way.
 
 A connection remembers the last beginning that was found for it (`RequestContext.again`), and serves the next request
 that begins so without coming here.
@@ -17,41 +18,35 @@ from __future__ import annotations
 from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812  # it is a class
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.errors import BrokerError, ProtocolError
 from ottla.handlers.produce import note_refusal, refused
+from ottla.handlers.produce_known import NUMBERS, KnownStart
+from ottla.handlers.produce_several import Several
 from ottla.handlers.registry import NOT_TAKEN, short_way
-from ottla.protocol.codec import encode
-from ottla.protocol.framing import CLIENT_AT, CORRELATION_ID, CORRELATION_ID_AT, RESPONSE_HEADER
+from ottla.protocol.framing import CLIENT_AT, CORRELATION_ID, RESPONSE_HEADER
 from ottla.protocol.messages.produce import (
     ACKS_ALL,
     ACKS_LEADER,
     BY_TOPIC_ID_FROM,
-    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceResponse,
 )
 from ottla.protocol.primitives import read_rest_of_uvarint
 from ottla.services import WITH_COMMIT, Again
 from ottla.storage.log import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ottla.ports import Bytes
-    from ottla.replication.partition import Partition
-    from ottla.services import Partitions, Receiver, RequestContext
+    from ottla.services import Receiver, RequestContext
+
+T = TypeVar("T")
 
 LOG_START_OFFSET_FROM = 5
 KNOWN_MAX = 16_384
 """Beginnings that are remembered; all are forgotten when there are more, and learnt again."""
 
-_NUMBERS = Struct(">ihqqq")
-"""Partition, error code, base offset, time of the append and log start offset: what differs between answers."""
-_SAMPLE = (0x1A2B3C4D, 0, 0x0123456789ABCDEF, 0x1032547698BADCFE, 0x0F1E2D3C4B5A6978)
-_SAMPLE_BYTES = _NUMBERS.pack(*_SAMPLE)
 _INDEX_BYTES = 4
 _unpack_index = Struct(">i").unpack_from
 _INDEX_AND_SIZE = Struct(">ii")
@@ -63,34 +58,14 @@ _NO_TAGS = b"\0\0\0"
 """Of the partition, the topic and the request."""
 
 
-class Beginning:
-    """What requests that begin with the same bytes have in common, whoever sends them. Serves the rest of them."""
+class Beginning(KnownStart):
+    """Serves requests with one batch."""
 
-    __slots__ = (
-        "_acks_all", "_after", "_before", "_header_bytes", "_is_by_id", "_is_flexible", "_led", "_on_failure", "_pack",
-        "_size_bytes", "_timeout_ms", "_topic", "_topic_id", "_version",
-    )  # fmt: skip
+    __slots__ = ("_header_bytes", "_on_failure", "_pack", "_size_bytes")
 
     def __init__(self, request: ProduceRequest, version: int) -> None:
-        """Raises ValueError where no answer can be made out of it."""
-        topic = request.topic_data[0]
-        self._version = version
-        self._is_flexible = version >= ProduceRequest.flexible_from
-        self._is_by_id = version >= BY_TOPIC_ID_FROM
-        self._acks_all = request.acks == ACKS_ALL
-        self._timeout_ms = request.timeout_ms
-        self._topic = topic.name
-        self._topic_id = topic.topic_id
-        self._led: Mapping[int, Partition] = {}
-        """The topic's partitions, once one was looked up."""
-        index, _, base_offset, appended_ms, start_offset = _SAMPLE
-        sample = PartitionProduceResponse(
-            index=index, base_offset=base_offset, log_append_time_ms=appended_ms, log_start_offset=start_offset
-        )
-        before, self._after = self._encode(sample).split(_SAMPLE_BYTES)
-        self._before = b"\0" + before if self._is_flexible else before
-        """With what the header has behind the correlation id."""
-        self._size_bytes = CORRELATION_ID.size + len(self._before) + _NUMBERS.size + len(self._after)
+        super().__init__(request, version)
+        self._size_bytes = CORRELATION_ID.size + len(self._before) + NUMBERS.size + len(self._after)
         self._pack = _layout(len(self._before), len(self._after)).pack
         self._header_bytes = RESPONSE_HEADER.size + (1 if self._is_flexible else 0)
         self._on_failure = self._refused_reply
@@ -124,7 +99,7 @@ class Beginning:
             offset = committer.append(partition, records, now_ms, _CLIENT)
         except BrokerError as error:
             note_refusal(self._topic, self._topic_id, index, error, ctx)
-            return self._answer(refused(index, error))
+            return self._answer([refused(index, error)])
         log = partition.log
         reply = self._pack(
             self._size_bytes,
@@ -145,35 +120,15 @@ class Beginning:
         committer.answers.append((receiver, reply, self._on_failure))
         return WITH_COMMIT
 
-    def _find(self, partitions: Partitions, index: int) -> Partition:
-        """One that was not used yet, or of a topic that is not what it was. Raises BrokerError."""
-        if self._is_by_id:
-            found = partitions.get_by_id(self._topic_id, index)
-            self._led = partitions.led_in(self._topic_id)
-        else:
-            found = partitions.get(self._topic, index)
-            self._led = partitions.led_in(self._topic)
-        return found
-
     def _refused(self, answer: bytes, error: BrokerError) -> ProduceResponse:
         """What to say instead of `answer`."""
         index_at = len(self._before) - (1 if self._is_flexible else 0)
-        return self._answer(refused(_unpack_index(answer, index_at)[0], error))
+        return self._answer([refused(_unpack_index(answer, index_at)[0], error)])
 
     def _refused_reply(self, reply: bytes, error: BrokerError) -> bytes:
         """The same of a whole frame."""
         (index,) = _unpack_index(reply, RESPONSE_HEADER.size + len(self._before))
-        body = self._encode(refused(index, error))
-        tags = b"\0" if self._is_flexible else b""
-        (correlation_id,) = CORRELATION_ID.unpack_from(reply, CORRELATION_ID_AT)
-        return RESPONSE_HEADER.pack(CORRELATION_ID.size + len(tags) + len(body), correlation_id) + tags + body
-
-    def _encode(self, of_partition: PartitionProduceResponse) -> bytes:
-        return encode(self._answer(of_partition), self._version)
-
-    def _answer(self, of_partition: PartitionProduceResponse) -> ProduceResponse:
-        topic = TopicProduceResponse(name=self._topic, topic_id=self._topic_id, partition_responses=[of_partition])
-        return ProduceResponse(responses=[topic])
+        return self._instead_of(reply, [refused(index, error)])
 
 
 class ShortProduce:
@@ -184,47 +139,57 @@ class ShortProduce:
         self._is_flexible = version >= ProduceRequest.flexible_from
         self._is_by_id = version >= BY_TOPIC_ID_FROM
         self._api = ProduceRequest.api_key << 16 | version
+        self._count_bytes, self._one = (1, 2) if self._is_flexible else (4, 1)
+        """Of the number of batches: its size, and its last byte where there is one."""
         self._known: dict[bytes, Beginning] = {}
+        self._several: dict[bytes, Several] = {}
+        """By what stands before the number of batches."""
 
     def serve(self, frame: Bytes, at: int, ctx: RequestContext) -> Any:
         """The answer to the request whose body begins at `at`, or NOT_TAKEN."""
         try:
             end = self._beginning_end(frame, at)
+            last_of_count = frame[end - 1]
         except (IndexError, StructError):
             return NOT_TAKEN
-        known = self._known.get(bytes(frame[at:end]))
+        known: Beginning | Several | None = self._known.get(bytes(frame[at:end]))
         if known is None:
-            return NOT_TAKEN
+            if last_of_count == self._one:
+                return NOT_TAKEN  # to be learnt: with one batch there is a shorter way than with several
+            end -= self._count_bytes
+            known = self._several.get(bytes(frame[at:end]))
+            if known is None:
+                return NOT_TAKEN
         ctx.again = Again(self._api, bytes(frame[CLIENT_AT:end]), end, known.serve)
         return known.serve(frame, end, ctx)
 
     def learn(self, request: ProduceRequest, frame: Bytes, at: int, ctx: RequestContext) -> None:
         """`request` came the long way: the next one that begins as it does need not."""
         topics = request.topic_data
-        if (
-            len(topics) != 1
-            or len(topics[0].partition_data) != 1
-            or request.acks not in (ACKS_ALL, ACKS_LEADER)
-            or request.transactional_id is not None
-        ):
+        if len(topics) != 1 or request.acks not in (ACKS_ALL, ACKS_LEADER) or request.transactional_id is not None:
             return
-        data = topics[0].partition_data[0]
         try:
-            beginning = Beginning(request, self._version)
-            end = self._beginning_end(frame, at)
             if self._is_by_id:
-                ctx.services.partitions.get_by_id(topics[0].topic_id, data.index)
+                ctx.services.partitions.get_by_id(topics[0].topic_id, topics[0].partition_data[0].index)
             else:
-                ctx.services.partitions.get(topics[0].name, data.index)
-            is_as_thought = (
-                _unpack_index(frame, end)[0] == data.index and self._batch(frame, end + _INDEX_BYTES) == data.records
-            )
+                ctx.services.partitions.get(topics[0].name, topics[0].partition_data[0].index)
+            end = self._beginning_end(frame, at)
+            if len(topics[0].partition_data) == 1:
+                self._learn_one(request, frame, at, end)
+            else:
+                self._learn_several(request, frame, at, end - self._count_bytes)
         except (IndexError, StructError, ValueError, ProtocolError, BrokerError):
             return
-        if is_as_thought:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            self._known[bytes(frame[at:end])] = beginning
+
+    def _learn_one(self, request: ProduceRequest, frame: Bytes, at: int, end: int) -> None:
+        data = request.topic_data[0].partition_data[0]
+        if _unpack_index(frame, end)[0] == data.index and self._batch(frame, end + _INDEX_BYTES) == data.records:
+            _remember(self._known, bytes(frame[at:end]), Beginning(request, self._version))
+
+    def _learn_several(self, request: ProduceRequest, frame: Bytes, at: int, end: int) -> None:
+        several = Several(request, self._version)
+        if several.batches(frame, end) == [(data.index, data.records) for data in request.topic_data[0].partition_data]:
+            _remember(self._several, bytes(frame[at:end]), several)
 
     def _batch(self, frame: Bytes, at: int) -> Bytes | None:
         """The batch whose size stands at `at`, if nothing comes after it."""
@@ -256,10 +221,16 @@ def batch_before_tags(frame: Bytes, at: int) -> Bytes | None:
     return frame[at:end] if frame[end:] == _NO_TAGS else None
 
 
+def _remember(known: dict[bytes, T], start: bytes, one: T) -> None:
+    if len(known) >= KNOWN_MAX:
+        known.clear()
+    known[start] = one
+
+
 @cache
 def _layout(before_bytes: int, after_bytes: int) -> Struct:
     """Of a frame with an answer: its size, the correlation id, and the numbers between bytes that are known."""
-    return Struct(f"{RESPONSE_HEADER.format}{before_bytes}s{_NUMBERS.format[1:]}{after_bytes}s")
+    return Struct(f"{RESPONSE_HEADER.format}{before_bytes}s{NUMBERS.format[1:]}{after_bytes}s")
 
 
 @short_way(ProduceRequest)
