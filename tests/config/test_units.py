@@ -56,7 +56,7 @@ def test_a_quantity_is_formatted_in_the_largest_unit_that_fits(value: int, unit:
     [
         ("segment_bytes", "bytes"),
         ("frame_size_bytes_max", "bytes"),
-        ("inline_sync_p90_us_max", "us"),
+        ("inline_sync_mean_us_max", "us"),
         ("offsets_retention_minutes", "minutes"),
         ("num_partitions", None),
     ],

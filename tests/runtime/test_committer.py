@@ -179,16 +179,30 @@ def test_a_commit_that_fails_by_a_bug_is_the_last_one_and_holds_nobody() -> None
     run(scenario)
 
 
-def test_the_pace_is_quick_until_one_in_ten_is_slow_and_again_when_they_are_gone() -> None:
+def test_the_pace_is_slow_when_syncs_are_on_average_and_quick_again_when_those_are_gone() -> None:
     pace = SyncPace(slow_us=1_000)
-    for _ in range(SyncPace.SLOW_MAX):
-        pace.record(5_000_000)
-    assert pace.is_quick
-    pace.record(5_000_000)
-    assert not pace.is_quick
+    for _ in range(SyncPace.WINDOW // 4):
+        for took_ns in (3_000_000, 200_000, 200_000, 200_000):
+            pace.record(took_ns)
+    assert pace.is_quick, "a quarter of them is slow, as where threads wait for their turn"
     for _ in range(SyncPace.WINDOW):
+        pace.record(1_100_000)
+    assert not pace.is_quick
+    for _ in range(SyncPace.WINDOW // 2):
         pace.record(100_000)
     assert pace.is_quick
+
+
+def test_a_sync_that_hangs_says_little_of_the_others() -> None:
+    pace = SyncPace(slow_us=1_000)
+    for _ in range(SyncPace.WINDOW):
+        pace.record(150_000)
+    for _ in range(5):
+        pace.record(3_000_000_000)
+    assert pace.is_quick
+    for _ in range(10):
+        pace.record(3_000_000_000)
+    assert not pace.is_quick
 
 
 def test_it_is_syncs_that_make_a_commit_slow_not_the_writes_before_them() -> None:
@@ -199,10 +213,10 @@ def test_it_is_syncs_that_make_a_commit_slow_not_the_writes_before_them() -> Non
             if operation is Operation.SYNC:
                 syncing.add(threading.get_ident())
             elif operation is Operation.WRITE and "journal" not in path:
-                time.sleep(0.002)
+                time.sleep(0.01)
 
         rig.disk.before_operation = slow_writes
-        for _ in range(SyncPace.SLOW_MAX + 5):
+        for _ in range(SyncPace.WINDOW // SyncPace.OUTLIER + 5):
             rig.append()
             await rig.committer.drain()
         assert syncing == {threading.get_ident()}

@@ -26,10 +26,10 @@ class JournalConfig:
     """With durability interval: the time between two syncs."""
     file_size_bytes: int = setting(64 * MIB, at_least=64 * KIB)
     """One file of the ring. It is written over only after the segments it covers are synced."""
-    inline_sync_p90_us_max: int = setting(1_000, at_least=0)
-    """While nine of ten recent syncs are quicker than this the event loop does them itself, which is up to twice as
-    fast as handing them to a thread; above it a thread does, so that a slow disk does not stop the node. 0 always uses
-    the thread."""
+    inline_sync_mean_us_max: int = setting(1_000, at_least=0)
+    """While recent syncs are quicker than this on average the event loop does them itself, which is up to twice as fast
+    as handing them to a thread; above it a thread does, so that a slow disk does not stop the node. 0 always uses the
+    thread."""
 
     def __post_init__(self) -> None:
         check_limits(self, "journal.")

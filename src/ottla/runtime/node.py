@@ -287,7 +287,7 @@ class Node:
     def _inline_us_max(self) -> int:
         """Where nothing waits for the disk, a thread would only cost its switches."""
         journal = self.config.journal
-        return sys.maxsize if journal.durability is Durability.OS else journal.inline_sync_p90_us_max
+        return sys.maxsize if journal.durability is Durability.OS else journal.inline_sync_mean_us_max
 
     def _wire(self) -> None:
         self.broker_client = BrokerClient(

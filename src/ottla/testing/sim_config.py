@@ -38,7 +38,7 @@ def node_config(number: int, host: str, dice: Random, shared: ClusterSettings | 
         seeds=frozenset() if shared is None else shared.seeds,
         journal=JournalConfig(
             file_size_bytes=dice.choice((64, 256)) * 1024,
-            inline_sync_p90_us_max=dice.choice((ALWAYS_INLINE_US, ALWAYS_IN_THREAD_US, ALWAYS_IN_THREAD_US)),
+            inline_sync_mean_us_max=dice.choice((ALWAYS_INLINE_US, ALWAYS_IN_THREAD_US, ALWAYS_IN_THREAD_US)),
         ),
         storage=StorageConfig(
             recovery_checkpoint_interval_ms=dice.choice((100, 1_000, 60_000)),
