@@ -41,6 +41,7 @@ _LOGGING = """\
 """
 _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 _SERVER_JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+_CLIENT_JVM = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
 _TOOL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -97,6 +98,11 @@ def _java(*options: str, log_level: str) -> list[str]:
 def tool_command(main_class: str, arguments: Sequence[str]) -> list[str]:
     """The command line that runs one of Kafka's tools."""
     return [*_java(*_TOOL_JVM, log_level="ERROR"), main_class, *arguments]
+
+
+def client_command(main_class: str, arguments: Sequence[str]) -> list[str]:
+    """The same for a program that runs long enough to be compiled well."""
+    return [*_java(*_CLIENT_JVM, log_level="ERROR"), main_class, *arguments]
 
 
 def format_storage(ports: Sequence[int], directory: Path, *, settings: Mapping[str, str]) -> None:

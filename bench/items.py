@@ -7,7 +7,7 @@ repetition where a run takes a minute. `full` is the normal form with every comb
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bench import flames, growth, queues, rebalance, throughput
+from bench import flames, growth, java_client, queues, rebalance, throughput
 from bench.plan import Plan
 from bench.servers import CLUSTERS, NAMES, PER_CORE
 from bench.setting import Windows
@@ -37,6 +37,14 @@ def _throughput(form: str) -> Plan:
     return replace(plan, workloads=[one.name for one in throughput.PRODUCT]) if form == FULL else plan
 
 
+def _java(form: str) -> Plan:
+    if form == SHORT:
+        windows = Windows(seconds=1.5, warmup_s=4)
+        return Plan(workloads=java_client.NAMES[:1], systems=NAMES, windows=windows, repetitions=1, touch_gb=0.5)
+    windows = Windows(seconds=3, warmup_s=7)
+    return Plan(workloads=java_client.NAMES, systems=NAMES, windows=windows, repetitions=3, touch_gb=1)
+
+
 def _requests(form: str) -> Plan:
     windows = Windows(seconds=1.2 if form == SHORT else 4, warmup_s=0.4 if form == SHORT else 1)
     workloads = ("produce_1conn", "produce_50conn", "produce_100conn", "produce_200conn")
@@ -56,7 +64,7 @@ def _cores(form: str) -> Plan:
 
 
 def _latency(form: str) -> Plan:
-    windows = Windows(seconds=2 if form == SHORT else 6, warmup_s=0.5 if form == SHORT else 2)
+    windows = Windows(seconds=1.6 if form == SHORT else 6, warmup_s=0.5 if form == SHORT else 2)
     workloads = ("e2e_1k", "e2e_10k", "e2e_50k")
     return Plan(workloads=workloads, systems=NAMES, windows=windows, repetitions=3, touch_gb=0.3)
 
@@ -101,7 +109,7 @@ def _rebalance(form: str) -> Plan:
 
 
 def _queue(form: str) -> Plan:
-    windows = Windows(seconds=1 if form == SHORT else 4, warmup_s=0)
+    windows = Windows(seconds=0.7 if form == SHORT else 4, warmup_s=0)
     return Plan(workloads=tuple(queues.TITLES), systems=queues.SYSTEMS, windows=windows, repetitions=3, touch_gb=0.1)
 
 
@@ -116,6 +124,12 @@ ITEMS = (
         title="Throughput",
         about="Records through librdkafka, one producer or consumer. " + (throughput.__doc__ or "").split("\n\n")[1],
         plan=_throughput,
+    ),
+    Item(
+        name="java",
+        title="Java's client",
+        about=(java_client.__doc__ or "").replace("\n\n", " ").replace("\n", " ").strip(),
+        plan=_java,
     ),
     Item(
         name="requests",
@@ -189,6 +203,7 @@ ITEM = {item.name: item for item in ITEMS}
 _IN_TURN = (
     "cores",
     "throughput",
+    "java",
     "requests",
     "latency",
     "footprint",

@@ -28,6 +28,7 @@ This page and its pictures are made from `results.json` by `python -m bench page
 """
 _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
     "throughput": (("mb_per_s", "{} MB/s"), ("broker_cpu_us", "{} µs")),
+    "java": (("mb_per_s", "{} MB/s"), ("mean_ms", "mean {} ms"), ("broker_cpu_us", "{} µs")),
     "requests": (("rate", "{}/s"), ("p50_ms", "p50 {} ms"), ("p99_ms", "p99 {} ms"), ("broker_cpu_us", "{} µs")),
     "cores": (("rate", "{}/s"), ("broker_cpu_us", "{} µs")),
     "latency": (
@@ -42,6 +43,7 @@ _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 _COMPARED = {
     "throughput": ("mb_per_s", "broker_cpu_us"),
+    "java": ("mb_per_s", "mean_ms", "broker_cpu_us"),
     "requests": ("rate", "p99_ms", "broker_cpu_us"),
     "cores": ("rate", "broker_cpu_us"),
     "latency": ("p50_ms", "p99_ms", "broker_cpu_us"),
@@ -210,6 +212,7 @@ _UNITS = {
     "rate": "rate",
     "p50_ms": "p50",
     "p99_ms": "p99",
+    "mean_ms": "mean",
     "broker_cpu_us": "CPU",
 }
 

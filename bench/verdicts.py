@@ -6,6 +6,7 @@ A goal whose figures are not there is told as not measured, never as reached.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench import java_client
 from bench.goals import AT_LEAST, goals_of
 from bench.items import title_of
 from bench.native import Measured
@@ -15,7 +16,7 @@ Summary = Mapping[str, Mapping[str, Measured]]
 """workload → system → figure → median."""
 
 REACHED, MISSED, UNKNOWN = "reached", "missed", "not measured"
-HEADLINE = ("produce_50conn", "produce_100conn", "produce_200conn", "batches_100b", "batches_1kb")
+HEADLINE = ("produce_50conn", "produce_100conn", "produce_200conn", "batches_100b", "batches_1kb", *java_client.NAMES)
 _OURS = ("ottla", "ottla-os", "ottla-3", "ottla-queue")
 _JUDGED_ELSEWHERE = frozenset({"cores"})
 """Items whose rows are those of others, for a comparison: a bound is not counted twice."""
@@ -124,8 +125,8 @@ def comparisons(items: Mapping[str, Summary]) -> list[Verdict]:
 
 
 def _compared(items: Mapping[str, Summary]) -> list[Verdict]:
-    of = {name: items.get(name, {}) for name in ("throughput", "requests", "latency", "cluster")}
-    writing = {**of["throughput"], **of["requests"]}
+    of = {name: items.get(name, {}) for name in ("throughput", "java", "requests", "latency", "cluster")}
+    writing = {**of["throughput"], **of["java"], **of["requests"]}
     return [
         ahead(
             "Durable, ahead of Kafka in rate: throughput and requests", writing, "ottla", "kafka-durable", figure="rate"

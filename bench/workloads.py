@@ -5,7 +5,7 @@ Each workload is a function of a running server and returns figures by name; the
 librdkafka), `broker_rss_mb`. Every run writes to topics of its own and deletes them.
 """
 
-from bench import compaction, failover, footprint, growth, http_api, rebalance, throughput, transactions
+from bench import compaction, failover, footprint, growth, http_api, java_client, rebalance, throughput, transactions
 from bench.loads import Workload, consume, raw, rd
 from bench.native import Measured
 from bench.setting import Setting
@@ -194,6 +194,7 @@ WORKLOADS = (
     Workload(name="clean_stop", title="the same, clean stop of a node", measure=failover.stop_follower, extra_s=30),
     Workload(name="memory", title="memory after this load", measure=footprint.memory),
     *throughput.VARIED,
+    *java_client.WORKLOADS,
     *growth.WORKLOADS,
     *rebalance.WORKLOADS,
 )

@@ -17,7 +17,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.errors import invariant
+from ottla.errors import broken
 from ottla.storage.index_file import IndexFile
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class OffsetIndex:
 
     def append(self, offset: int, position: int) -> None:
         relative = offset - self._base_offset
-        invariant(0 <= relative <= RELATIVE_OFFSET_MAX, f"{self.file.path}: offset {offset} does not fit into an entry")
+        if not 0 <= relative <= RELATIVE_OFFSET_MAX:  # the words are not made for every batch
+            broken(f"{self.file.path}: offset {offset} does not fit into an entry")
         self._offsets.append(relative)
         self._positions.append(position)
 
