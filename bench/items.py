@@ -127,7 +127,7 @@ ITEMS = (
     ),
     Item(
         name="java",
-        title="Java's client",
+        title="The Java client",
         about=(java_client.__doc__ or "").replace("\n\n", " ").replace("\n", " ").strip(),
         plan=_java,
     ),

@@ -38,6 +38,15 @@ def _throughput(items: Items, directory: Path) -> list[Picture]:
     return drawn
 
 
+def _java(items: Items, directory: Path) -> list[Picture]:
+    summary = items["java"]
+    path = directory / "java.svg"
+    with picture(path, width=8, height=0.9 + 0.52 * len(summary)) as [axes]:
+        bars(axes, summary, list(summary), figure("mb_per_s"))
+        axes.set_xlabel("MB/s")
+    return [(path.name, "Written by Java's client, in MB/s")]
+
+
 def _requests(items: Items, directory: Path) -> list[Picture]:
     summary = items["requests"]
     points = {float(name.removeprefix("produce_").removesuffix("conn")): name for name in summary}
@@ -242,6 +251,7 @@ def _flame(items: Items, directory: Path) -> list[Picture]:
 
 _DRAWN: dict[str, Callable[[Items, Path], list[Picture]]] = {
     "throughput": _throughput,
+    "java": _java,
     "requests": _requests,
     "cores": _cores,
     "latency": _latency,

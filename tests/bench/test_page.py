@@ -97,7 +97,7 @@ def test_a_row_in_which_ottla_is_behind_stands_out(tmp_path: Path) -> None:
 def test_what_was_not_measured_is_said(tmp_path: Path) -> None:
     text = page({"requests": item("requests", [run("produce_1conn", "ottla", **request(1_000, 300))])}, tmp_path)
 
-    assert "Not measured yet: throughput, a node for each core, end to end," in text
+    assert "Not measured yet: throughput, the Java client, a node for each core, end to end," in text
     assert "Apache Kafka was not there: Ottla alone." in text
 
 
