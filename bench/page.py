@@ -73,7 +73,9 @@ def page(measured: results.Results, directory: Path) -> str:
             parts.append(_section(item.name, measured[item.name], items, directory))
     missing = [item for item in ITEMS if item.name not in items]
     if missing:
-        parts.append("Not measured yet: " + ", ".join(item.title[0].lower() + item.title[1:] for item in missing) + ".\n")
+        parts.append(
+            "Not measured yet: " + ", ".join(item.title[0].lower() + item.title[1:] for item in missing) + ".\n"
+        )
     return "\n".join([*parts, _goals(judged), _durations()])
 
 
