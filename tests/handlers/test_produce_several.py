@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.errors import DiskFailedError, ErrorCode, ProtocolError
+from ottla.errors import BrokerError, DiskFailedError, ErrorCode, ProtocolError
 from ottla.handlers.produce_several import Several
 from ottla.handlers.registry import NOT_TAKEN
 from ottla.protocol.codec import codec_for
@@ -16,6 +16,7 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.replication.partition import Partition
 from ottla.services import WITH_COMMIT, RequestContext
 from ottla.storage.group_commit import Commit
 from tests.handlers.produce_wire import BODY_AT, VERSIONS, Wire, batch, topic_data
@@ -160,6 +161,61 @@ def test_a_commit_that_fails_is_told_of_every_partition(version: int, some_refus
 def fail(commit: Commit) -> None:
     commit.error = DiskFailedError("no")
     raise commit.error
+
+
+@pytest.mark.parametrize("version", OF_EACH_KIND)
+@pytest.mark.parametrize("bad_at", [None, 0, 1, 2])
+@pytest.mark.parametrize("lost_at", [(), (0,), (2,), (0, 2)])
+def test_with_followers_it_waits_for_them_and_tells_what_they_did_not_get(
+    version: int, bad_at: int | None, lost_at: tuple[int, ...]
+) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        for topic in ("t", "u"):
+            await rig.create(topic, partitions=3)
+        wire = Wire(rig, version)
+        each = [(index, batch()) for index in range(3)]  # also so that none is opened later, and followers counted anew
+        await wire.send(several(rig, each))
+        await Wire(rig, version).send(several(rig, each, "u"))
+        waited: list[int] = []
+        when_committed = Partition.when_committed
+
+        def lose_some(partition: Partition, offset: int, done: Any) -> None:
+            index = partition.log.partition.partition
+            waited.append(index)
+            lost = BrokerError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            when_committed(partition, offset, (lambda _: done(lost)) if index in lost_at else done)
+
+        batches = [(index, b"" if index == bad_at else batch()) for index in (2, 0, 1)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rig.node.partitions, "has_followers", True)
+            patch.setattr(Partition, "when_committed", lose_some)
+            short = await wire.send(several(rig, batches))
+            assert wire.took_short_way
+            assert waited == [index for index in (2, 0, 1) if index != bad_at]
+            decoded = await Wire(rig, version).send(several(rig, batches, "u"))
+        assert short is not None
+        assert decoded is not None
+        assert short.responses[0].partition_responses == decoded.responses[0].partition_responses
+        lost, bad = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.INVALID_RECORD
+        codes = [bad if index == bad_at else lost if index in lost_at else 0 for index in (2, 0, 1)]
+        assert [code for _, code, _ in told(short)] == codes
+
+    with_node(scenario)
+
+
+def test_with_followers_and_acks_1_nobody_waits() -> None:
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t", partitions=2)
+        wire = Wire(rig, 13)
+        request = several(rig, [(0, batch()), (1, batch())], acks=1)
+        await wire.send(request)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rig.node.partitions, "has_followers", True)
+            patch.setattr(Partition, "when_committed", lambda *_: pytest.fail("somebody waits"))
+            assert told(await wire.send(request)) == [(0, 0, 1), (1, 0, 1)]
+        assert wire.took_short_way
+
+    with_node(scenario)
 
 
 class Client:

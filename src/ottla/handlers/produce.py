@@ -74,7 +74,7 @@ def _serve(request: ProduceRequest, ctx: RequestContext) -> ProduceResponse | De
     if acks == ACKS_NONE:
         return None
     if waits:
-        return services.acks.when_committed(response, waits, _not_committed, request.timeout_ms)
+        return services.acks.when_committed(response, waits, not_committed, request.timeout_ms)
     return services.committer.after_commit(response, storage_failed)
 
 
@@ -121,7 +121,7 @@ def _append(
     return answers
 
 
-def _not_committed(at: tuple[list[PartitionProduceResponse], int], error: BrokerError) -> None:
+def not_committed(at: tuple[list[PartitionProduceResponse], int], error: BrokerError) -> None:
     """What was appended may be taken back, or is not safe enough yet."""
     answers, number = at
     answers[number] = refused(answers[number].index, error)

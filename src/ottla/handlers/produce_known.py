@@ -55,8 +55,8 @@ class KnownStart:
         sample = PartitionProduceResponse(
             index=index, base_offset=base_offset, log_append_time_ms=appended_ms, log_start_offset=start_offset
         )
-        before, self._after = encode(self._answer([sample]), version).split(_SAMPLE_BYTES)
-        _, self._between, _ = encode(self._answer([sample, sample]), version).split(_SAMPLE_BYTES)
+        before, self._after = encode(self.answer([sample]), version).split(_SAMPLE_BYTES)
+        _, self._between, _ = encode(self.answer([sample, sample]), version).split(_SAMPLE_BYTES)
         """Behind the numbers of a partition that is not the last one."""
         self._before = b"\0" + before if self._is_flexible else before
         """With what the header has behind the correlation id."""
@@ -71,13 +71,13 @@ class KnownStart:
             self._led = partitions.led_in(self._topic)
         return found
 
-    def _answer(self, of_partitions: Sequence[PartitionProduceResponse]) -> ProduceResponse:
+    def answer(self, of_partitions: Sequence[PartitionProduceResponse]) -> ProduceResponse:
         topic = TopicProduceResponse(name=self._topic, topic_id=self._topic_id, partition_responses=of_partitions)
         return ProduceResponse(responses=[topic])
 
     def _instead_of(self, reply: bytes, of_partitions: Sequence[PartitionProduceResponse]) -> bytes:
         """A whole frame that says this to whom `reply` would have gone."""
-        body = encode(self._answer(of_partitions), self._version)
+        body = encode(self.answer(of_partitions), self._version)
         tags = b"\0" if self._is_flexible else b""
         (correlation_id,) = CORRELATION_ID.unpack_from(reply, CORRELATION_ID_AT)
         return RESPONSE_HEADER.pack(CORRELATION_ID.size + len(tags) + len(body), correlation_id) + tags + body

@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812  # it is a class
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.errors import BrokerError, ProtocolError
-from ottla.handlers.produce import note_refusal, refused, storage_failed
+from ottla.handlers.produce import not_committed, note_refusal, refused, storage_failed
 from ottla.handlers.produce_known import NUMBERS, KnownStart
 from ottla.handlers.registry import NOT_TAKEN
 from ottla.protocol.framing import FRAME_SIZE, RESPONSE_HEADER
@@ -36,6 +36,9 @@ _NO_TAGS = b"\0\0"
 _FIELDS = len(NUMBERS.format)
 """What stands in an answer for each partition: its numbers, and the bytes behind them instead of the byte order."""
 _CLIENT = Origin.CLIENT
+
+Wait: TypeAlias = "tuple[Partition, int, int]"
+"""A partition, the offset that must be committed, and the place of the batch in its request."""
 
 
 class Several(KnownStart):
@@ -66,18 +69,24 @@ class Several(KnownStart):
         committer, between = services.committer, self._between
         append = committer.append
         told: list[Any] = []
+        waits: list[Wait] | None = [] if self._acks_all and services.partitions.has_followers else None
         for partition, (index, records) in zip(partitions, batches, strict=True):
             try:
                 offset = append(partition, records, now_ms, _CLIENT)
             except BrokerError as error:
-                return self._with_refusals(error, told, partitions, batches, ctx)
+                return self._with_refusals(error, told, waits, partitions, batches, ctx)
             log = partition.log
+            if waits is not None:
+                waits.append((partition, log.end_offset, len(waits)))
             appended_ms = now_ms if log.stamps_append_time else -1
             told += (index, 0, offset, appended_ms, log.start_offset, between)
         told[-1] = self._after
         before = self._start + _count(len(batches), self._is_flexible)
         layout = _layout(len(before), len(between), len(self._after), len(batches))
         reply = layout.pack(layout.size - FRAME_SIZE.size, correlation_id, before, *told)
+        if waits is not None:
+            answer = Waiting(self, reply[self._header_bytes :], told)
+            return services.acks.when_committed(answer, waits, answer.refuse, self._timeout_ms).then(Waiting.told)
         if receiver is None:
             return committer.after_commit(reply[self._header_bytes :], self._refused)
         committer.answers.append((receiver, reply, self._on_failure))
@@ -122,7 +131,7 @@ class Several(KnownStart):
             if partition is None:
                 partition = self._find(ctx.services.partitions, index)
                 led = self._led
-            if acks_all and not (partition.is_safe and partition.is_alone):
+            if acks_all and not partition.is_safe:
                 return []
             partitions.append(partition)
         return partitions
@@ -131,24 +140,31 @@ class Several(KnownStart):
         self,
         error: BrokerError,
         told: list[Any],
+        waits: list[Wait] | None,
         partitions: list[Partition],
         batches: list[tuple[int, Bytes]],
         ctx: RequestContext,
     ) -> Any:
         """The answer where not all can be appended: those in `told` are, the next one was refused."""
-        committer, now_ms = ctx.services.committer, ctx.now_ms
-        answers = [_appended(*told[at : at + _FIELDS - 1]) for at in range(0, len(told), _FIELDS)]
-        after = len(answers) + 1
-        answers.append(self._refused_at(batches[after - 1][0], error, ctx))
-        for partition, (index, records) in zip(partitions[after:], batches[after:], strict=True):
+        services, now_ms = ctx.services, ctx.now_ms
+        answers = appended(told)
+        number = len(answers)
+        answers.append(self._refused_at(batches[number][0], error, ctx))
+        for partition, (index, records) in zip(partitions[number + 1 :], batches[number + 1 :], strict=True):
             try:
-                offset = committer.append(partition, records, now_ms, _CLIENT)
+                offset = services.committer.append(partition, records, now_ms, _CLIENT)
             except BrokerError as another:
                 answers.append(self._refused_at(index, another, ctx))
                 continue
             log = partition.log
-            answers.append(_appended(index, 0, offset, now_ms if log.stamps_append_time else -1, log.start_offset))
-        return committer.after_commit(self._answer(answers), storage_failed)
+            if waits is not None:
+                waits.append((partition, log.end_offset, len(answers)))
+            answers += appended([index, 0, offset, now_ms if log.stamps_append_time else -1, log.start_offset, b""])
+        response = self.answer(answers)
+        if waits:
+            in_answer = [(partition, offset, (answers, number)) for partition, offset, number in waits]
+            return services.acks.when_committed(response, in_answer, not_committed, self._timeout_ms)
+        return services.committer.after_commit(response, storage_failed)
 
     def _refused_at(self, index: int, error: BrokerError, ctx: RequestContext) -> PartitionProduceResponse:
         note_refusal(self._topic, self._topic_id, index, error, ctx)
@@ -156,7 +172,7 @@ class Several(KnownStart):
 
     def _refused(self, answer: bytes, error: BrokerError) -> ProduceResponse:
         """What to say instead of `answer`: the commit has failed."""
-        return self._answer(self._all_refused(answer, len(self._start) - (1 if self._is_flexible else 0), error))
+        return self.answer(self._all_refused(answer, len(self._start) - (1 if self._is_flexible else 0), error))
 
     def _refused_reply(self, reply: bytes, error: BrokerError) -> bytes:
         """The same of a whole frame."""
@@ -179,10 +195,38 @@ class Several(KnownStart):
         return count - 1, at
 
 
-def _appended(index: int, _no_error: int, offset: int, appended_ms: int, start_offset: int) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index, base_offset=offset, log_append_time_ms=appended_ms, log_start_offset=start_offset
-    )
+class Waiting:
+    """An answer that waits for followers; what they do not get in time is refused in it."""
+
+    __slots__ = ("_answer", "_of", "_refused", "_told")
+
+    def __init__(self, of: Several, answer: bytes, told: list[Any]) -> None:
+        self._of = of
+        self._answer = answer
+        self._told = told
+        self._refused: dict[int, BrokerError] = {}
+
+    def refuse(self, number: int, error: BrokerError) -> None:
+        """What was appended at this place of the request may be taken back, or is not safe enough yet."""
+        self._refused[number] = error
+
+    def told(self) -> bytes | ProduceResponse:
+        if not self._refused:
+            return self._answer
+        answers = appended(self._told)
+        for number, error in self._refused.items():
+            answers[number] = refused(answers[number].index, error)
+        return self._of.answer(answers)
+
+
+def appended(told: list[Any]) -> list[PartitionProduceResponse]:
+    """What an answer says of partitions, given what is packed into it."""
+    return [
+        PartitionProduceResponse(
+            index=index, base_offset=offset, log_append_time_ms=appended_ms, log_start_offset=start_offset
+        )
+        for index, _, offset, appended_ms, start_offset, _ in zip(*[iter(told)] * _FIELDS, strict=True)
+    ]
 
 
 def _count(number: int, is_flexible: bool) -> bytes:

@@ -99,7 +99,7 @@ class Beginning(KnownStart):
             offset = committer.append(partition, records, now_ms, _CLIENT)
         except BrokerError as error:
             note_refusal(self._topic, self._topic_id, index, error, ctx)
-            return self._answer([refused(index, error)])
+            return self.answer([refused(index, error)])
         log = partition.log
         reply = self._pack(
             self._size_bytes,
@@ -123,7 +123,7 @@ class Beginning(KnownStart):
     def _refused(self, answer: bytes, error: BrokerError) -> ProduceResponse:
         """What to say instead of `answer`."""
         index_at = len(self._before) - (1 if self._is_flexible else 0)
-        return self._answer([refused(_unpack_index(answer, index_at)[0], error)])
+        return self.answer([refused(_unpack_index(answer, index_at)[0], error)])
 
     def _refused_reply(self, reply: bytes, error: BrokerError) -> bytes:
         """The same of a whole frame."""
