@@ -19,7 +19,6 @@ import uvloop
 
 from ottla.config import BrokerConfig
 from ottla.runtime.node import Node
-from ottla.runtime.priority import take_short_turns
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 60.0
@@ -102,7 +101,6 @@ class EmbeddedNode:
         await node.start()
         self.node = node
         self._started.set()
-        take_short_turns()
         await self._stop.wait()
         await node.stop()
 

@@ -14,7 +14,6 @@ from ottla.config import BrokerConfig
 from ottla.runtime.disk import allow_open_files
 from ottla.runtime.memory import keep_buffers_at_hand, quiet_collector
 from ottla.runtime.node import Node
-from ottla.runtime.priority import take_short_turns
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +46,6 @@ async def _serve(config: BrokerConfig, cluster_port_if_free: int | None, beside:
         return
     keep_buffers_at_hand()
     quiet_collector()
-    take_short_turns()
     companion = None
     try:
         companion = beside(node) if beside is not None else None
