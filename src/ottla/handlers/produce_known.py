@@ -35,8 +35,8 @@ class KnownStart:
     """What requests that begin with the same bytes have in common, whoever sends them."""
 
     __slots__ = (
-        "_acks_all", "_after", "_before", "_between", "_is_by_id", "_is_flexible", "_led", "_timeout_ms", "_topic",
-        "_topic_id", "_version",
+        "_acks_all", "_after", "_before", "_between", "_header_bytes", "_is_by_id", "_is_flexible", "_led",
+        "_timeout_ms", "_topic", "_topic_id", "_version",
     )  # fmt: skip
 
     def __init__(self, request: ProduceRequest, version: int) -> None:
@@ -60,6 +60,8 @@ class KnownStart:
         """Behind the numbers of a partition that is not the last one."""
         self._before = b"\0" + before if self._is_flexible else before
         """With what the header has behind the correlation id."""
+        self._header_bytes = RESPONSE_HEADER.size + (1 if self._is_flexible else 0)
+        """Of an answer's frame, before its body."""
 
     def _find(self, partitions: Partitions, index: int) -> Partition:
         """One that was not used yet, or of a topic that is not what it was. Raises BrokerError."""

@@ -44,11 +44,10 @@ Wait: TypeAlias = "tuple[Partition, int, int]"
 class Several(KnownStart):
     """Serves requests with any number of batches."""
 
-    __slots__ = ("_header_bytes", "_on_failure", "_start")
+    __slots__ = ("_on_failure", "_start")
 
     def __init__(self, request: ProduceRequest, version: int) -> None:
         super().__init__(request, version)
-        self._header_bytes = RESPONSE_HEADER.size + (1 if self._is_flexible else 0)
         self._on_failure = self._refused_reply
         self._start = self._before.removesuffix(_count(1, self._is_flexible))
 

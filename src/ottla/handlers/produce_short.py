@@ -61,13 +61,12 @@ _NO_TAGS = b"\0\0\0"
 class Beginning(KnownStart):
     """Serves requests with one batch."""
 
-    __slots__ = ("_header_bytes", "_on_failure", "_pack", "_size_bytes")
+    __slots__ = ("_on_failure", "_pack", "_size_bytes")
 
     def __init__(self, request: ProduceRequest, version: int) -> None:
         super().__init__(request, version)
         self._size_bytes = CORRELATION_ID.size + len(self._before) + NUMBERS.size + len(self._after)
         self._pack = _layout(len(self._before), len(self._after)).pack
-        self._header_bytes = RESPONSE_HEADER.size + (1 if self._is_flexible else 0)
         self._on_failure = self._refused_reply
 
     def serve(
