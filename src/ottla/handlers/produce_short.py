@@ -181,14 +181,19 @@ class ShortProduce:
             return
 
     def _learn_one(self, request: ProduceRequest, frame: Bytes, at: int, end: int) -> None:
-        data = request.topic_data[0].partition_data[0]
+        data, start = request.topic_data[0].partition_data[0], bytes(frame[at:end])
+        if start in self._known:
+            return  # it is known, and was not taken for another reason
         if _unpack_index(frame, end)[0] == data.index and self._batch(frame, end + _INDEX_BYTES) == data.records:
-            _remember(self._known, bytes(frame[at:end]), Beginning(request, self._version))
+            _remember(self._known, start, Beginning(request, self._version))
 
     def _learn_several(self, request: ProduceRequest, frame: Bytes, at: int, end: int) -> None:
+        start = bytes(frame[at:end])
+        if start in self._several:
+            return
         several = Several(request, self._version)
         if several.batches(frame, end) == [(data.index, data.records) for data in request.topic_data[0].partition_data]:
-            _remember(self._several, bytes(frame[at:end]), several)
+            _remember(self._several, start, several)
 
     def _batch(self, frame: Bytes, at: int) -> Bytes | None:
         """The batch whose size stands at `at`, if nothing comes after it."""
