@@ -11,6 +11,7 @@ from bench.goals import AT_LEAST, goals_of
 from bench.items import title_of
 from bench.native import Measured
 from bench.report import short
+from bench.yardstick import COUNTERPARTS, is_reached, shares
 
 Summary = Mapping[str, Mapping[str, Measured]]
 """workload → system → figure → median."""
@@ -51,12 +52,15 @@ class Verdict:
     goal: str
     measured: str
     outcome: str
+    beside: str = ""
+    """The same as a share of Kafka's figure: which was asked for, and which it is."""
+    outcome_beside: str = UNKNOWN
 
 
 def bounds(summary: Summary) -> list[Verdict]:
     """The goals that are a bound on one figure."""
     return [
-        _bound(system, workload, figure, goal, systems[system])
+        _bound(system, workload, figure, goal, systems)
         for workload, systems in summary.items()
         for system in _OURS
         if system in systems
@@ -64,15 +68,30 @@ def bounds(summary: Summary) -> list[Verdict]:
     ]
 
 
-def _bound(system: str, workload: str, figure: str, goal: float, figures: Measured) -> Verdict:
+def _bound(system: str, workload: str, figure: str, goal: float, systems: Mapping[str, Measured]) -> Verdict:
+    figures, theirs = systems[system], systems.get(COUNTERPARTS.get(system, ""), {})
     is_floor = figure in AT_LEAST
     name, unit = _TOLD.get(figure, (figure, ""))
     told = f"{system}: {title_of(workload)}: {name} {'≥' if is_floor else '≤'} {goal:,g}{unit}"
     if figure not in figures:
         return Verdict(goal=told, measured=str(figures.get("error", "")), outcome=UNKNOWN)
     value = float(figures[figure])
-    is_reached = value >= goal if is_floor else value <= goal
-    return Verdict(goal=told, measured=f"{short(value)}{unit}", outcome=REACHED if is_reached else MISSED)
+    outcome = REACHED if (value >= goal if is_floor else value <= goal) else MISSED
+    both = shares(system, workload, figure, figures, theirs)
+    if both is None:
+        return Verdict(goal=told, measured=f"{short(value)}{unit}", outcome=outcome)
+    asked, share = both
+    return Verdict(
+        goal=told,
+        measured=f"{short(value)}{unit}",
+        outcome=outcome,
+        beside=f"{_share(share)} (asked {_share(asked)})",
+        outcome_beside=REACHED if is_reached(figure, asked, share) else MISSED,
+    )
+
+
+def _share(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def _pair(first: Measured, second: Measured, figure: str) -> tuple[float, float] | None:

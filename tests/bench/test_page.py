@@ -125,6 +125,18 @@ def test_missed_goals_come_first(tmp_path: Path) -> None:
     assert text.index("CPU ≤ 20 µs | 30 µs | **missed**") < text.index("rate ≥ 50,000/s | 60,000/s | reached")
 
 
+def test_goals_are_told_as_shares_of_kafkas_figures_too(tmp_path: Path) -> None:
+    runs = [
+        run("produce_200conn", "ottla", **request(60_000, 30)),
+        run("produce_200conn", "kafka-durable", **request(6_000, 300)),
+    ]
+
+    text = page({"requests": item("requests", runs)}, tmp_path)
+
+    assert "CPU ≤ 20 µs | 30 µs | **missed** | 0.10 (asked 0.12) | reached |" in text
+    assert "as a share of Kafka's figure, whatever the machine: 2 reached, 1 missed." in text
+
+
 def test_the_page_is_written_beside_its_results(tmp_path: Path) -> None:
     merge(tmp_path / "results.json", "requests", everything()["requests"])
 

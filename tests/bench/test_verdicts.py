@@ -1,6 +1,8 @@
 """Goals are reached, missed or not measured, and never taken for reached without figures."""
 
+from bench.goals import goals_of
 from bench.verdicts import MISSED, REACHED, UNKNOWN, Summary, ahead, bounds, grows, verdicts
+from bench.yardstick import SEEN
 
 
 def rates(**systems: float) -> dict[str, dict[str, float]]:
@@ -68,3 +70,40 @@ def test_a_bound_is_not_counted_again_where_its_row_is_only_compared() -> None:
     rows = {"produce_200conn": {"ottla": {"rate": 60_000.0, "p99_ms": 5.0, "broker_cpu_us": 15.0}}}
 
     assert verdicts({"requests": rows, "cores": rows}) == verdicts({"requests": rows})
+
+
+def test_a_bound_is_also_told_as_a_share_of_kafkas_figure() -> None:
+    """On a machine half as fast a bound is missed that Ottla is as far ahead of Kafka as it asks for."""
+    summary: Summary = {
+        "e2e_1k": {
+            "ottla": {"p50_ms": 0.50, "p99_ms": 1.0, "broker_cpu_us": 330.0},
+            "kafka-durable": {"p50_ms": 0.80, "p99_ms": 5.0, "broker_cpu_us": 613.0},
+        }
+    }
+
+    p50, p99, cpu = bounds(summary)
+
+    assert (p50.outcome, p50.beside, p50.outcome_beside) == (MISSED, "0.62 (asked 0.68)", REACHED)
+    assert (p99.outcome, p99.outcome_beside) == (REACHED, REACHED)
+    assert (cpu.outcome, cpu.beside, cpu.outcome_beside) == (MISSED, "0.54 (asked 0.45)", MISSED)
+
+
+def test_a_share_of_a_rate_is_a_floor_and_goes_by_the_middle_of_what_kafka_did() -> None:
+    summary: Summary = {"default_1kb": {"ottla-os": {"mb_per_s": 800.0}, "kafka": {"mb_per_s": 900.0}}}
+
+    rate = next(one for one in bounds(summary) if "rate" in one.goal)
+
+    assert (rate.outcome, rate.beside, rate.outcome_beside) == (REACHED, "0.89 (asked 0.98)", MISSED)
+
+
+def test_without_kafka_or_its_figure_of_that_day_there_is_no_share() -> None:
+    alone: Summary = {"e2e_1k": {"ottla": {"p50_ms": 0.5}, "kafka-durable": {"error": "refused"}}}
+    queue: Summary = {"queue_single_1": {"ottla-queue": {"rate": 4_000.0}, "sqlite": {"rate": 500.0}}}
+
+    assert {one.beside for one in [*bounds(alone), *bounds(queue)]} == {""}
+
+
+def test_kafkas_figures_of_that_day_belong_to_goals() -> None:
+    for system, workloads in SEEN.items():
+        for workload, figures in workloads.items():
+            assert set(figures) <= set(goals_of(system, workload)), (system, workload)
