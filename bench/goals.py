@@ -74,11 +74,15 @@ def goals_of(system: str, workload: str) -> dict[str, float]:
     return goals.get(workload, {})
 
 
+def is_reached(figure: str, value: float, bound: float) -> bool:
+    return value >= bound if figure in AT_LEAST else value <= bound
+
+
 def missed(system: str, workload: str, figures: dict[str, float]) -> list[str]:
     """Sentences on the goals that these figures miss."""
     sentences = []
     for figure, goal in goals_of(system, workload).items():
         value = figures.get(figure, 0.0)
-        if value < goal if figure in AT_LEAST else value > goal:
+        if not is_reached(figure, value, goal):
             sentences.append(f"{figure} {value:,.6g} (goal {'≥' if figure in AT_LEAST else '≤'} {goal:,g})")
     return sentences

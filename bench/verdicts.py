@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench import java_client
-from bench.goals import AT_LEAST, goals_of
+from bench.goals import AT_LEAST, goals_of, is_reached
 from bench.items import title_of
 from bench.native import Measured
 from bench.report import short
-from bench.yardstick import COUNTERPARTS, is_reached, shares
+from bench.yardstick import COUNTERPARTS, asked
 
 Summary = Mapping[str, Mapping[str, Measured]]
 """workload → system → figure → median."""
@@ -69,25 +69,30 @@ def bounds(summary: Summary) -> list[Verdict]:
 
 
 def _bound(system: str, workload: str, figure: str, goal: float, systems: Mapping[str, Measured]) -> Verdict:
-    figures, theirs = systems[system], systems.get(COUNTERPARTS.get(system, ""), {})
-    is_floor = figure in AT_LEAST
+    figures = systems[system]
     name, unit = _TOLD.get(figure, (figure, ""))
-    told = f"{system}: {title_of(workload)}: {name} {'≥' if is_floor else '≤'} {goal:,g}{unit}"
+    told = f"{system}: {title_of(workload)}: {name} {'≥' if figure in AT_LEAST else '≤'} {goal:,g}{unit}"
     if figure not in figures:
         return Verdict(goal=told, measured=str(figures.get("error", "")), outcome=UNKNOWN)
     value = float(figures[figure])
-    outcome = REACHED if (value >= goal if is_floor else value <= goal) else MISSED
-    both = shares(system, workload, figure, figures, theirs)
-    if both is None:
-        return Verdict(goal=told, measured=f"{short(value)}{unit}", outcome=outcome)
-    asked, share = both
+    beside, outcome_beside = "", UNKNOWN
+    wanted = asked(system, workload, figure)
+    pair = _pair(figures, systems.get(COUNTERPARTS.get(system, ""), {}), figure)
+    if wanted is not None and pair is not None:
+        share = pair[0] / pair[1]
+        beside = f"{_share(share)} (asked {_share(wanted)})"
+        outcome_beside = _outcome(figure, share, wanted)
     return Verdict(
         goal=told,
         measured=f"{short(value)}{unit}",
-        outcome=outcome,
-        beside=f"{_share(share)} (asked {_share(asked)})",
-        outcome_beside=REACHED if is_reached(figure, asked, share) else MISSED,
+        outcome=_outcome(figure, value, goal),
+        beside=beside,
+        outcome_beside=outcome_beside,
     )
+
+
+def _outcome(figure: str, value: float, bound: float) -> str:
+    return REACHED if is_reached(figure, value, bound) else MISSED
 
 
 def _share(value: float) -> str:

@@ -5,8 +5,7 @@ its own figure too, on a quicker one the bound is no longer worth much. Kafka's 
 the bound was to be; Kafka's figure in the same run says how far ahead Ottla is.
 """
 
-from bench.goals import AT_LEAST, goals_of
-from bench.native import Measured
+from bench.goals import goals_of
 
 COUNTERPARTS = {"ottla": "kafka-durable", "ottla-os": "kafka", "ottla-3": "kafka-durable-3"}
 
@@ -45,14 +44,7 @@ SEEN = {"ottla": _DURABLE, "ottla-os": _PAGE_CACHE, "ottla-3": _CLUSTER}
 """What Kafka, with the same promise, did where the goals were set; the least and the most where it was not the same."""
 
 
-def shares(system: str, workload: str, figure: str, ours: Measured, theirs: Measured) -> tuple[float, float] | None:
-    """Which share of Kafka's figure the goal asks for, and which it is; `None` where one of the figures is missing."""
+def asked(system: str, workload: str, figure: str) -> float | None:
+    """Which share of Kafka's figure the goal asks for; None where Kafka's of that day is not known."""
     seen = SEEN.get(system, {}).get(workload, {}).get(figure)
-    mine, other = float(ours.get(figure) or 0), float(theirs.get(figure) or 0)
-    if seen is None or not mine or not other:
-        return None
-    return goals_of(system, workload)[figure] / (sum(seen) / len(seen)), mine / other
-
-
-def is_reached(figure: str, asked: float, share: float) -> bool:
-    return share >= asked if figure in AT_LEAST else share <= asked
+    return None if seen is None else goals_of(system, workload)[figure] / (sum(seen) / len(seen))
