@@ -2,7 +2,12 @@
 
 import os
 import signal
+from typing import Any
 
+import pytest
+
+from ottla.cli.main import main
+from ottla.client.admin import Admin
 from tests.cli.command import Ottla
 
 RESULT_FIELDS = {
@@ -52,4 +57,20 @@ def test_ctrl_c_ends_the_clients_and_deletes_the_topic(ottla: Ottla) -> None:
     assert process.returncode == 130
     assert stdout == b""
     assert stderr.strip() == b""
+    assert topic not in ottla("topic", "list").stdout
+
+
+def test_ctrl_c_while_the_topic_is_made_deletes_it_too(ottla: Ottla, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = Admin.create_topic
+    made: list[str] = []
+
+    def interrupted(cluster: Admin, name: str, **given: Any) -> None:
+        create(cluster, name, **given)
+        made.append(name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Admin, "create_topic", interrupted)
+
+    assert main(["bench", "latency", "--bootstrap", str(ottla.bootstrap)]) == 130
+    (topic,) = made
     assert topic not in ottla("topic", "list").stdout

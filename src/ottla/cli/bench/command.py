@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from ottla.cli.output import note, print_json, print_table, progress
 from ottla.cli.produce import ACKS
 from ottla.client.admin import Admin
 from ottla.client.cluster import LATEST
+from ottla.client.errors import ClientError
 from ottla.client.settings import COMPRESSIONS
 
 MODES = ("produce", "consume", "latency")
@@ -104,7 +105,12 @@ def _measure(cluster: Admin, mode: str, plan: Plan, seconds: float) -> Measured:
 
 @contextmanager
 def _topic(cluster: Admin, plan: Plan) -> Iterator[None]:
-    cluster.create_topic(plan.topic, partitions=plan.partitions)
+    try:
+        cluster.create_topic(plan.topic, partitions=plan.partitions)
+    except KeyboardInterrupt:  # while the broker makes it, or before it was asked to
+        with suppress(ClientError):
+            cluster.delete_topic(plan.topic)
+        raise
     try:
         yield
     finally:

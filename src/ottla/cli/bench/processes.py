@@ -3,7 +3,8 @@
 import multiprocessing
 import queue
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,9 @@ def run_together(
     outbox, gate = context.Queue(), context.Event()
     processes = [context.Process(target=_run, args=(*each, outbox, gate), daemon=True) for each in work]
     try:
-        _start(processes)
+        with _interrupt_held():
+            for process in processes:
+                process.start()
         for _ in processes:
             _next_message(outbox, processes)
         at_start()
@@ -62,18 +65,22 @@ def run_together(
         return _gather(outbox, processes, show)
     finally:
         for process in processes:
-            process.terminate()
-            process.join()
+            if process.pid is not None:
+                process.terminate()
+                process.join()
 
 
-def _start(processes: Sequence[Any]) -> None:
-    """Ctrl-C is for the parent, who then ends the others: they inherit that they ignore it."""
-    ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interrupt_held() -> Iterator[None]:
+    """Ctrl-C is for the parent, who then ends the others: processes that are started in here never see one.
+
+    They inherit that it is held, and the parent is given it at the end. To ignore it meanwhile would lose it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        for process in processes:
-            process.start()
+        yield
     finally:
-        signal.signal(signal.SIGINT, ours)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run(work: Work, job: Job, outbox: Any, gate: Any) -> None:
