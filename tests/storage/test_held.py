@@ -14,7 +14,7 @@ from ottla.runtime.disk import OsDisk
 from ottla.storage.group_commit import Commit
 from ottla.storage.held import Held
 from ottla.storage.log import Log
-from ottla.storage.log_append import HELD_AS_IT_IS_BYTES_MIN
+from ottla.storage.log_append import HELD_PIECES_MAX, HELD_SMALL_BYTES_MAX
 from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import EVERYTHING_WRITTEN, NOTHING_UNSYNCED
@@ -88,7 +88,7 @@ def test_what_is_held_in_pieces_is_read_cut_and_written_as_one() -> None:
     manager = start(disk)
     commit(manager)
     log = log_of(manager)
-    large = HELD_AS_IT_IS_BYTES_MIN
+    large = HELD_SMALL_BYTES_MAX
     for size in (20, large, large, 20, 20):
         hold(manager, size=size)
         assert offsets(log)[-1] == log.end_offset - 1, "whoever reads at the end finds what was just added"
@@ -105,6 +105,25 @@ def test_what_is_held_in_pieces_is_read_cut_and_written_as_one() -> None:
     log.write_held()
     assert sizes(disk, A) == [log.size_bytes]
     assert offsets(log) == list(range(8))
+
+
+def test_many_small_pieces_become_one() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager)
+    log = log_of(manager)
+    count = 2 * HELD_PIECES_MAX
+    most = 0
+    for _ in range(count):
+        hold(manager)
+        most = max(most, len(log.segments[-1].held))
+
+    assert most <= HELD_PIECES_MAX
+    assert sizes(disk, A) == [BATCH_BYTES]
+    assert offsets(log) == list(range(count + 1))
+    log.write_held()
+    assert sizes(disk, A) == [log.size_bytes]
+    assert offsets(log) == list(range(count + 1))
 
 
 def test_a_larger_write_takes_what_is_held_with_it() -> None:

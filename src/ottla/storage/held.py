@@ -24,7 +24,8 @@ SHARE_BYTES_MAX = 128 << 10
 """A log's share of a commit is not held if it is larger: then the copy costs more than the call. Five batches of
 16 KiB, what a producer has in flight by default, are held."""
 LOG_BYTES_MAX = 32 << 10
-ALL_BYTES_MAX = 16 << 20
+ALL_BYTES_MAX = 64 << 20
+"""As much as a file of the journal holds. A checkpoint comes when that is full: less would be written twice."""
 NO_BOUND = 1 << 62
 
 

@@ -56,9 +56,11 @@ STRANGER_LINES_MS = 60_000
 _NO_TIMESTAMP = -1
 _POSITIONS_KNOWN_MAX = 16
 """Ends of recent writes are where readers at the tail start and stop; this many of them need no search."""
-HELD_AS_IT_IS_BYTES_MIN = 4 << 10
-"""So much of a commit is held in the pieces that it came in, and copied only if somebody reads it before it is written.
-Less is copied at once: small pieces take three times their size in memory."""
+HELD_PIECES_MAX = 64
+"""A commit's share is held in the pieces that it came in. More small ones than this are joined into one, since each
+takes up to three times its size in memory; to copy every one when it comes costs more than to keep it."""
+HELD_SMALL_BYTES_MAX = 4 << 10
+"""Of a share. Larger ones are written soon, and copied only if somebody reads them before."""
 _unpack_header = BATCH_HEADER.unpack_from
 _pack_head = HEAD.pack
 _CLIENT = Origin.CLIENT  # looking up a member of an enumeration costs as much as ten comparisons
@@ -419,12 +421,9 @@ class LogAppends(LogState):
             held = segment.held = [bytearray()]
             segment.held_from, segment.held_since = segment.written, self.written_offset
             segment.unsynced = True
-        if write.size_bytes >= HELD_AS_IT_IS_BYTES_MIN or len(held) > 1:
-            held += write.buffers
-        else:
-            first = held[0]
-            for buffer in write.buffers:
-                first += buffer
+        held += write.buffers
+        if len(held) > HELD_PIECES_MAX and write.size_bytes < HELD_SMALL_BYTES_MAX:
+            segment.join_held()
         segment.written = segment.taken
         if segment.has_index_backlog:
             _write_backlog(segment)

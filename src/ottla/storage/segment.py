@@ -190,19 +190,19 @@ class Segment:
         at = position - self.held_from
         if not self.held or at + size <= 0:
             return self.file().pread(size, position)
-        held = self._held_in_one()
+        held = self.join_held()
         if at >= 0:
             return bytes(memoryview(held)[at : at + size])
         return self.file().pread(-at, position) + held[: at + size]
 
-    def _held_in_one(self) -> bytearray:
-        """What is held, of which there is something: it is put into one piece for the first who reads it."""
-        first = self.held[0]
-        if len(self.held) > 1:
-            for piece in self.held[1:]:
-                first += piece
-            del self.held[1:]
-        return cast(bytearray, first)
+    def join_held(self) -> bytearray:
+        """What is held, of which there is something, in one piece: for the first who reads it, or if there are many."""
+        held = self.held
+        first = cast(bytearray, held[0])
+        if len(held) > 1:
+            first += b"".join(held[1:])
+            del held[1:]
+        return first
 
     # Appending
 
@@ -333,7 +333,7 @@ class Segment:
     def truncate_to(self, offset: int, position: int) -> None:
         """Cut at `position`, where the batch with `offset` starts: it and all after it are gone."""
         in_file = min(position, self.held_from) if self.held else position
-        self.held = [self._held_in_one()[: position - in_file]] if position > in_file else NOTHING_HELD
+        self.held = [self.join_held()[: position - in_file]] if position > in_file else NOTHING_HELD
         # Cut there even if it should end there: a write that was refused may have left a part of what was held.
         self.writable_file().truncate(in_file)
         self.position = self.taken = self.written = position
