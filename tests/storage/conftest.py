@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.storage import log_append
+from ottla.storage import journal_reader, log_append, recovery
 
 
 @pytest.fixture(params=[log_append.HELD_PIECES_MAX, 0], ids=["in pieces", "joined"])
@@ -14,8 +14,12 @@ def held_shares(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture(scope="module")
-def some_shares_in_pieces() -> Iterator[None]:
-    """For tests that hold little at a time: part of it is joined, and part is in pieces."""
+def bounds_that_are_met() -> Iterator[None]:
+    """For tests that write little: some of it is held joined and some in pieces, recovery keeps some of the entries it
+    has read and reads others again, and what it reads ahead does not last.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_append, "HELD_PIECES_MAX", 6)
+        patch.setattr(journal_reader, "KEPT_BYTES_MAX", 150)
+        patch.setattr(recovery, "AHEAD_BYTES", 300)
         yield

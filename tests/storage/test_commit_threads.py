@@ -20,7 +20,7 @@ from ottla.types import TopicId, TopicPartition
 from .crash_model import ManualClock
 from .helpers_journal import small_batch
 
-pytestmark = pytest.mark.usefixtures("some_shares_in_pieces")
+pytestmark = pytest.mark.usefixtures("bounds_that_are_met")
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=500, file_delete_delay_ms=0)
 TURNS = 400

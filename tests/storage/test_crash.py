@@ -35,7 +35,7 @@ from .crash_model import (
 )
 
 RUNS = int(os.environ.get("OTTLA_CRASH_RUNS", "1"))
-pytestmark = [pytest.mark.timeout(300 * RUNS), pytest.mark.usefixtures("some_shares_in_pieces")]
+pytestmark = [pytest.mark.timeout(300 * RUNS), pytest.mark.usefixtures("bounds_that_are_met")]
 ALL_ANY = Survival(data=Keep.ANY, names=Keep.ANY, sector_bytes=SECTOR_BYTES)
 
 Logs = dict[TopicPartition, Expected]

@@ -1,6 +1,9 @@
 from random import Random
 
+import pytest
+
 from ottla.protocol.records import Record, build_batch
+from ottla.storage import journal_reader, recovery
 from ottla.storage.journal_format import Kind
 from ottla.storage.journal_reader import LoggedEntry
 from ottla.storage.log_manager import LogManager
@@ -15,6 +18,7 @@ NO_CUT = 2**63
 
 
 def history(*entries: tuple[Kind, int]) -> History:
+    """Each append has five records."""
     folded = History()
     for number, (kind, offset) in enumerate(entries):
         folded.note(
@@ -23,6 +27,7 @@ def history(*entries: tuple[Kind, int]) -> History:
                 topic_id=IDS[A],
                 partition=0,
                 offset=offset,
+                end_offset=offset + 5,
                 intact=True,
                 file_number=0,
                 position=number,
@@ -49,7 +54,7 @@ def test_appends_follow_each_other() -> None:
 def test_a_truncation_takes_what_is_after_it_and_cuts_what_is_around_it() -> None:
     folded = history((Kind.APPEND, 10), (Kind.APPEND, 15), (Kind.APPEND, 20), (Kind.TRUNCATE, 17))
 
-    assert appends(folded) == [(10, 15), (15, 17)]
+    assert appends(folded) == [(10, NO_CUT), (15, 17)]
 
 
 def test_an_append_replaces_what_was_there_from_its_offset_on() -> None:
@@ -115,6 +120,49 @@ def test_what_the_segments_have_is_not_written_again() -> None:
     assert offsets(log_of(manager)) == [0, 1, 2, 3, 4]
     assert manager.report.batches_replayed == 0
     assert manager.report.logs_checked == 1
+
+
+@pytest.mark.parametrize("ahead_bytes", [1, 500, recovery.AHEAD_BYTES])
+@pytest.mark.parametrize("kept_bytes_max", [0, journal_reader.KEPT_BYTES_MAX])
+def test_what_the_segments_have_is_found_however_it_is_read(
+    ahead_bytes: int, kept_bytes_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "AHEAD_BYTES", ahead_bytes)
+    monkeypatch.setattr(journal_reader, "KEPT_BYTES_MAX", kept_bytes_max)
+    disk = CrashingDisk()
+    manager = start(disk)
+    for size in (20, 2_000, 20, 20, 300):
+        commit(manager, size=size)
+    append(manager, count=3)
+    log_of(manager).roll(1_700_000_000_000)
+    commit(manager, count=2)  # one entry of the journal, two segments
+    commit(manager, size=300)
+    before = [log_of(manager).read(offset, 1 << 20, upto_offset=11, min_one_batch=True) for offset in (0, 8)]
+
+    manager = start(disk.crash(EVERYTHING_WRITTEN))
+
+    log = log_of(manager)
+    assert ([segment.base_offset for segment in log.segments], log.end_offset) == ([0, 8], 11)
+    assert [log.read(offset, 1 << 20, upto_offset=11, min_one_batch=True) for offset in (0, 8)] == before
+    assert manager.report.batches_replayed == 0
+
+
+def test_where_the_segments_hold_something_else_the_journal_is_right() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, count=3)
+    commit(manager, size=30)
+    commit(manager, size=20)
+    log = log_of(manager)
+    expected = log.read(0, 1 << 20, upto_offset=5, min_one_batch=True)
+    at = len(log.read(0, 1 << 20, upto_offset=3, min_one_batch=True))
+    other = build_batch([Record(timestamp_ms=1_700_000_000_000, key=None, value=b"w" * 30)], base_offset=3)
+    disk.open("a-0/00000000000000000000.log").pwritev([other], at)
+
+    manager = start(disk.crash(EVERYTHING_WRITTEN))
+
+    assert log_of(manager).read(0, 1 << 20, upto_offset=5, min_one_batch=True) == expected
+    assert manager.report.batches_replayed == 2
 
 
 def test_what_the_segments_have_lost_is_written_back() -> None:

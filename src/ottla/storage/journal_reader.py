@@ -17,9 +17,9 @@ from ottla.storage.journal_format import (
     ENTRY_BYTES,
     SECTOR_BYTES,
     BlockHeader,
-    EntryHeader,
+    Entry,
     Kind,
-    batches_are_intact,
+    end_of_intact,
     read_block_header,
     read_entry,
     read_file_header,
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ottla.types import TopicId
 
 _PIECE_BYTES = 1 << 20
+KEPT_BYTES_MAX = 256
+"""Batches of an entry that are kept when it is read: they take no more memory than the entry itself. A busy journal has
+hundreds of thousands of those, and to read each again would be a system call each."""
 
 
 class LoggedEntry(NamedTuple):
@@ -39,17 +42,25 @@ class LoggedEntry(NamedTuple):
     topic_id: TopicId
     partition: int
     offset: int
+    end_offset: int
+    """Behind its batches; its offset, if it has none that can be used."""
     intact: bool
     """Whether its batches can be used; where not, it still tells that there was something."""
     file_number: int
     position: int
     data_bytes: int
+    kept: bytes | None = None
+    """The batches themselves, where they are small; then it does not say where they are."""
 
 
 class _FoundBlock(NamedTuple):
     header: BlockHeader
     file_number: int
     position: int
+
+    @property
+    def name(self) -> str:
+        return f"block {self.header.sequence} of the journal ({file_path(self.file_number)})"
 
 
 class JournalReader:
@@ -58,6 +69,8 @@ class JournalReader:
     def __init__(self, disk: Disk) -> None:
         self._files: dict[int, File] = {}
         self._blocks: dict[int, _FoundBlock] = {}
+        self._topic_ids: dict[TopicId, TopicId] = {}
+        """One of each, for all its entries."""
         self.damage: list[str] = []
         """What was synced and can't be read any more, as sentences."""
         self.hides_entries = False
@@ -88,6 +101,8 @@ class JournalReader:
 
     def data(self, entry: LoggedEntry) -> bytes:
         """The batches of an APPEND."""
+        if entry.kept is not None:
+            return entry.kept
         return self._files[entry.file_number].pread(entry.data_bytes, entry.position)
 
     def resume(self) -> Resume | None:
@@ -165,38 +180,37 @@ class JournalReader:
 
     def _entries_of(self, block: _FoundBlock) -> Iterator[LoggedEntry]:
         for number, entry in self._parse(block):
-            where = f"block {block.header.sequence} of the journal ({file_path(block.file_number)})"
             if entry is None:
                 self.hides_entries = True
-                self.damage.append(f"Only {number} of {block.header.entry_count} entries of {where} can be read.")
+                self.damage.append(f"Only {number} of {block.header.entry_count} entries of {block.name} can be read.")
                 return
             if not entry.intact:
-                self.damage.append(f"The records of entry {number + 1} of {where} are damaged.")
+                self.damage.append(f"The records of entry {number + 1} of {block.name} are damaged.")
             yield entry
 
     def _parse(self, block: _FoundBlock) -> Iterator[tuple[int, LoggedEntry | None]]:
         """Each entry with its number; None in its place, and no more after it, if it can't be told where it ends."""
+        file_number = block.file_number
         start = block.position + BLOCK_HEADER_BYTES
-        payload = memoryview(self._files[block.file_number].pread(block.header.payload_bytes, start))
+        payload = self._files[file_number].pread(block.header.payload_bytes, start)
         at = 0
         for number in range(block.header.entry_count):
             entry = read_entry(payload, at)
             if entry is None:
                 yield number, None
                 return
-            data = payload[at + ENTRY_BYTES : at + ENTRY_BYTES + entry.data_bytes]
-            yield number, _logged(entry, block.file_number, start + at + ENTRY_BYTES, batches_are_intact(data))
-            at += ENTRY_BYTES + entry.data_bytes
+            at += ENTRY_BYTES
+            yield number, self._logged(entry, file_number, start + at)
+            at += len(entry.data)
 
-
-def _logged(entry: EntryHeader, file_number: int, position: int, intact: bool) -> LoggedEntry:
-    return LoggedEntry(
-        kind=entry.kind,
-        topic_id=entry.topic_id,
-        partition=entry.partition,
-        offset=entry.offset,
-        intact=intact,
-        file_number=file_number,
-        position=position,
-        data_bytes=entry.data_bytes,
-    )
+    def _logged(self, entry: Entry, file_number: int, position: int) -> LoggedEntry:
+        kind, topic_id, partition, offset, data = entry
+        topic_id = self._topic_ids.setdefault(topic_id, topic_id)
+        end_offset = end_of_intact(data) if data else offset
+        intact = end_offset is not None
+        if end_offset is None:
+            end_offset = offset
+        size = len(data)
+        if size <= KEPT_BYTES_MAX:
+            return LoggedEntry(kind, topic_id, partition, offset, end_offset, intact, 0, 0, size, data)
+        return LoggedEntry(kind, topic_id, partition, offset, end_offset, intact, file_number, position, size)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.protocol.records import iter_batches
+from ottla.protocol.records import LENGTH_AT, LENGTH_OVERHEAD_BYTES, iter_batches
 from ottla.storage.journal_format import Kind
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ottla.types import TopicId
 
 _WRITE_BYTES = 4 << 20
+AHEAD_BYTES = 64 << 10
+"""What is read of a log at a time, to be compared with one entry of the journal after the other."""
 _NO_CUT = 2**63
 
 
@@ -116,7 +118,7 @@ class History:
     def _cut(self, offset: int) -> None:
         while self.appends and self.appends[-1][0].offset >= offset:
             self.appends.pop()
-        if self.appends:
+        if self.appends and self.appends[-1][0].end_offset > offset:
             entry, upto = self.appends[-1]
             self.appends[-1] = entry, min(upto, offset)
         self.end = offset if self.end is None else min(self.end, offset)
@@ -143,6 +145,7 @@ class LogRecovery:
         self._history = history
         self._reader = reader
         self._report = report
+        self._held = _Held(log)
         self._end = history.end
         """Where the log must end; None where damage keeps us from knowing."""
 
@@ -169,9 +172,13 @@ class LogRecovery:
         if not entry.intact:
             self._end = None
             return
-        data = _below(self._reader.data(entry), upto)
-        if not data or (not log.pending and _holds(log, entry.offset, data)):
-            self._end = _end_offset(data) if data else self._end
+        data, end = self._reader.data(entry), entry.end_offset
+        if upto < end:
+            data, end = _below(data, upto)
+            if not data:
+                return
+        if not log.pending and self._held.has(entry.offset, data, end):
+            self._end = end
             return
         if log.end_offset > entry.offset:
             log.write_pending()
@@ -183,7 +190,7 @@ class LogRecovery:
             )
         log.append_as_follower(data)
         self._end = log.end_offset
-        self._report.batches_replayed += sum(1 for _ in iter_batches(data))
+        self._report.batches_replayed += _count(data)
         self._report.bytes_replayed += len(data)
         if log.pending_bytes > _WRITE_BYTES:
             log.write_pending()
@@ -220,25 +227,62 @@ def _rewrite(segment: Segment, position: int) -> None:
     segment.unsynced = True
 
 
-def _below(data: bytes, upto: int) -> bytes:
-    """The batches that end below `upto`."""
-    if upto == _NO_CUT:
-        return data
-    size = 0
+def _below(data: bytes, upto: int) -> tuple[bytes, int]:
+    """The batches that end below `upto`, and the offset behind them."""
+    size, end_offset = 0, upto
     for batch in iter_batches(data):
         if batch.last_offset >= upto:
             break
         size += batch.size_bytes
-    return data[:size]
+        end_offset = batch.last_offset + 1
+    return data[:size], end_offset
 
 
-def _end_offset(data: bytes) -> int:
-    *_, last = iter_batches(data)
-    return last.last_offset + 1
+def _count(data: bytes) -> int:
+    """Of batches, which are whole."""
+    count = at = 0
+    while at < len(data):
+        at += int.from_bytes(data[at + LENGTH_AT : at + LENGTH_AT + 4]) + LENGTH_OVERHEAD_BYTES
+        count += 1
+    return count
+
+
+class _Held:
+    """What the segments of a log hold, for one who asks for one batch after the other.
+
+    It is read ahead. What is read stays true of a log that only gets longer; where it is cut, nobody asks again for
+    what was behind.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._ahead = b""
+        self._at = 0
+        self._offset = -1
+        """Of what stands at `_at`."""
+
+    def has(self, offset: int, data: bytes, end_offset: int) -> bool:
+        """Whether they hold exactly these batches, from `offset` to before `end_offset`."""
+        log, size = self._log, len(data)
+        if not log.start_offset <= offset < log.written_offset:
+            return False
+        if offset != self._offset or len(self._ahead) - self._at < size:
+            most = max(size, AHEAD_BYTES)
+            self._ahead = log.read(offset, most, upto_offset=log.written_offset, min_one_batch=False)
+            self._at = 0
+        end = self._at + size
+        if end > len(self._ahead):
+            self._offset = -1
+            return _holds(log, offset, data)
+        if self._ahead[self._at : end] != data:
+            self._offset = -1
+            return False
+        self._at, self._offset = end, end_offset
+        return True
 
 
 def _holds(log: Log, offset: int, data: bytes) -> bool:
-    """Whether the segments hold exactly these batches from `offset` on."""
+    """Whether the segments hold exactly these batches from `offset` on, one part in one segment and one in the next."""
     at = 0
     for found in _pieces(log, offset, len(data)):
         if data[at : at + len(found)] != found:
