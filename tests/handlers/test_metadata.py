@@ -1,9 +1,14 @@
+import asyncio
 from typing import Any
 
 import pytest
 
+from ottla.client.admin import Admin
+from ottla.client.settings import AdminConfig
 from ottla.errors import ErrorCode
+from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.runtime.metadata import NOBODY
 from tests.node_rig import NodeRig, with_node
 
 
@@ -78,3 +83,30 @@ def test_the_broker_is_told_with_the_address_that_clients_can_reach() -> None:
         assert answer.cluster_id
 
     with_node(scenario, node_id=4, rack="r1", advertised_address="queue.example", advertised_port=1234)
+
+
+def test_in_an_election_clients_are_told_of_this_node_and_tools_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        monkeypatch.setattr(rig.node._metadata, "controller_id", NOBODY)
+
+        assert (await rig.ask(named())).controller_id == 4
+        assert (await rig.ask(DescribeClusterRequest())).controller_id == NOBODY
+        await asyncio.to_thread(create_topic, f"127.0.0.1:{rig.node.port}", "asked-meanwhile")
+        assert "asked-meanwhile" in rig.node.image.topics
+
+    with_node(scenario, node_id=4)
+
+
+@pytest.mark.parametrize("elected", [4, 9])
+def test_a_controller_that_clients_are_not_told_of_is_not_named(elected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(rig: NodeRig) -> None:
+        monkeypatch.setattr(rig.node._metadata, "controller_id", elected)
+
+        assert (await rig.ask(named())).controller_id == 4
+
+    with_node(scenario, node_id=4)
+
+
+def create_topic(bootstrap: str, name: str) -> None:
+    with Admin(AdminConfig(bootstrap_servers=bootstrap, request_timeout_ms=10_000)) as admin:
+        admin.create_topic(name)

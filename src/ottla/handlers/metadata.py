@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ottla.errors import ErrorCode
@@ -60,22 +60,33 @@ def _response(
         topics = [_topic(topic, request, alive) for topic in image.topics.values()]
     else:
         topics = [_asked_topic(wanted, request, image, alive, refused) for wanted in request.topics or ()]
+    brokers = [
+        MetadataResponseBroker(
+            node_id=broker.broker_id,
+            host=broker.endpoints[0].host,
+            port=broker.endpoints[0].port,
+            rack=broker.rack,
+        )
+        for broker in image.brokers.values()
+        if not broker.fenced or services.vanished.is_listed(broker.broker_id)
+    ]
     return MetadataResponse(
-        brokers=[
-            MetadataResponseBroker(
-                node_id=broker.broker_id,
-                host=broker.endpoints[0].host,
-                port=broker.endpoints[0].port,
-                rack=broker.rack,
-            )
-            for broker in image.brokers.values()
-            if not broker.fenced or services.vanished.is_listed(broker.broker_id)
-        ],
+        brokers=brokers,
         cluster_id=services.cluster_id,
-        controller_id=services.controller_id,
+        controller_id=_whom_to_ask(brokers, services),
         topics=topics,
         cluster_authorized_operations=if_asked(CLUSTER_OPERATIONS, request.include_cluster_authorized_operations),
     )
+
+
+def _whom_to_ask(brokers: Sequence[MetadataResponseBroker], services: Services) -> int:
+    """The controller, or while clients can't reach one, this node: what it is asked for goes on to the next controller.
+
+    A client that is told of nobody waits. librdkafka does so until its metadata is old, long after an election.
+    """
+    listed = {broker.node_id for broker in brokers}
+    controller_id, node_id = services.controller_id, services.config.node_id
+    return node_id if controller_id not in listed and node_id in listed else controller_id
 
 
 def _asked_topic(
