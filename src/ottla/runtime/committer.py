@@ -26,6 +26,7 @@ from ottla.ports import Bytes
 from ottla.replication.partition import Partition
 from ottla.replication.readable import Readable
 from ottla.replication.replica import Replica
+from ottla.runtime.commit_timing import Gathering, Lookout, SyncPace
 from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred, Receiver
 from ottla.storage.group_commit import Commit, GroupCommit
@@ -43,107 +44,6 @@ OnFailure = Callable[[Any, BrokerError], Any]
 """What to answer, given the answer of success, when the commit failed."""
 OnWritten = Callable[[Partition, PendingWrite], None]
 """Gets a partition, and what is written of it and not durable yet."""
-
-
-class SyncPace:
-    """Whether syncs have been quick lately, on average.
-
-    Of syncs, not of commits: writing to hundreds of logs is work of this process, and a thread only adds to it. The
-    average, and not what one in ten takes: on a machine that has more to do than processors, many syncs seem slow since
-    their thread has to wait for its turn. Another thread would wait twice.
-    """
-
-    WINDOW = 128
-    OUTLIER = 10
-    """A sync counts as no more than this many times the bound: one that hangs for a second says little of the rest."""
-
-    def __init__(self, slow_us: int) -> None:
-        self._most_ns = self.OUTLIER * slow_us * 1_000
-        self._sum_max_ns = self.WINDOW * slow_us * 1_000
-        self._ring = [0] * self.WINDOW
-        self._at = 0
-        self._sum_ns = 0
-        self.is_quick = slow_us > 0
-
-    def record(self, took_ns: int) -> None:
-        took_ns = min(took_ns, self._most_ns)
-        at = self._at
-        self._sum_ns += took_ns - self._ring[at]
-        self._ring[at] = took_ns
-        self._at = (at + 1) % self.WINDOW
-        self.is_quick = self._sum_ns < self._sum_max_ns
-
-
-class Gathering:
-    """How many batches have shared a commit lately, and whether to wait for as many.
-
-    In turns of the loop and not by the clock, which a simulation would stop: an idle turn takes some 2 to 5 µs, and a
-    sync as much as fifty.
-    """
-
-    TURNS_MAX = 48
-
-    def __init__(self) -> None:
-        self._recent = [0] * 4
-        self._at = 0
-        self._turns = 0
-        self._expected = 0
-
-    def is_worth_it(self, count: int) -> bool:
-        """Whether to wait another turn with a commit of `count` batches so far."""
-        if 0 < count < self._expected and self._turns < self.TURNS_MAX:
-            self._turns += 1
-            return True
-        self._turns = 0
-        self._recent[self._at] = count
-        self._at = (self._at + 1) % 4
-        self._expected = max(self._recent)
-        return False
-
-
-class Lookout:
-    """Whether to stay awake for a moment after an answer, since the next request tends to follow at once.
-
-    A lone writer sends its next record some 20 µs after it was answered. A process that has gone to sleep meanwhile
-    wakes up with cold caches, and everything it then does takes several times as long: looking is the cheaper way to
-    wait. Where nothing came, it looks less and less often.
-    """
-
-    TURNS_MAX = 48
-    ANSWERS_MAX = 16
-    """With more at a time there is always one who sends."""
-    SYNCED_ANSWERS_MAX = 4
-    """The same where commits are synced: a sync is a sleep too, so that there is less to gain."""
-    PAUSE_MAX = 256
-
-    def __init__(self, answers_max: int) -> None:
-        self._answers_max = answers_max
-        self._turns = 0
-        self._skip = 0
-        """Commits after which not to look."""
-        self._pause = 0
-        """How many those were the last time."""
-
-    def is_worth_it(self, answers: int) -> bool:
-        """Whether to look, after a commit that answered so many."""
-        if not 0 < answers <= self._answers_max:
-            return False
-        if self._skip:
-            self._skip -= 1
-            return False
-        self._turns = 0
-        return True
-
-    def goes_on(self, has_come: bool) -> bool:
-        """Whether to look for another turn."""
-        if has_come:
-            self._pause = 0
-            return False
-        self._turns += 1
-        if self._turns < self.TURNS_MAX:
-            return True
-        self._skip = self._pause = min(2 * self._pause + 1, self.PAUSE_MAX)
-        return False
 
 
 class Committer:

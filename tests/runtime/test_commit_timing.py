@@ -1,0 +1,80 @@
+"""What a committer learns: no loop and no disk, only counts."""
+
+from ottla.runtime.commit_timing import Gathering, Lookout, SyncPace
+
+
+def test_the_pace_is_slow_when_syncs_are_on_average_and_quick_again_when_those_are_gone() -> None:
+    pace = SyncPace(slow_us=1_000)
+    for _ in range(SyncPace.WINDOW // 4):
+        for took_ns in (3_000_000, 200_000, 200_000, 200_000):
+            pace.record(took_ns)
+    assert pace.is_quick, "a quarter of them is slow, as where threads wait for their turn"
+    for _ in range(SyncPace.WINDOW):
+        pace.record(1_100_000)
+    assert not pace.is_quick
+    for _ in range(SyncPace.WINDOW // 2):
+        pace.record(100_000)
+    assert pace.is_quick
+
+
+def test_a_sync_that_hangs_says_little_of_the_others() -> None:
+    pace = SyncPace(slow_us=1_000)
+    for _ in range(SyncPace.WINDOW):
+        pace.record(150_000)
+    for _ in range(5):
+        pace.record(3_000_000_000)
+    assert pace.is_quick
+    for _ in range(10):
+        pace.record(3_000_000_000)
+    assert not pace.is_quick
+
+
+def test_gathering_ends_when_as_many_are_there_or_nobody_comes() -> None:
+    gathering = Gathering()
+    assert not gathering.is_worth_it(4)
+    turns = 0
+    while gathering.is_worth_it(1):
+        turns += 1
+    assert turns == Gathering.TURNS_MAX
+    assert gathering.is_worth_it(3)
+    assert not gathering.is_worth_it(4)
+
+
+def test_gathering_is_for_those_who_shared_commits_lately() -> None:
+    gathering = Gathering()
+    assert not any(gathering.is_worth_it(1) for _ in range(20))
+    assert not gathering.is_worth_it(2)
+    commits = 0
+    while commits < 4:
+        commits += not gathering.is_worth_it(1)
+    assert not gathering.is_worth_it(1)
+
+
+def test_a_request_ends_the_lookout() -> None:
+    lookout = Lookout(Lookout.ANSWERS_MAX)
+    for _ in range(1_000):
+        assert lookout.is_worth_it(1)
+        assert lookout.goes_on(has_come=False)
+        assert not lookout.goes_on(has_come=True)
+
+
+def test_where_nothing_comes_it_looks_less_and_less_often() -> None:
+    lookout = Lookout(Lookout.ANSWERS_MAX)
+    looks = []
+    for commit in range(2_000):
+        if lookout.is_worth_it(1):
+            looks.append(commit)
+            assert [lookout.goes_on(has_come=False) for _ in range(Lookout.TURNS_MAX)][-2:] == [True, False]
+    assert looks[:4] == [0, 2, 6, 14]
+    assert looks[-1] - looks[-2] == Lookout.PAUSE_MAX + 1
+    while not lookout.is_worth_it(1):
+        pass
+    assert not lookout.goes_on(has_come=True)
+    assert lookout.is_worth_it(1)
+
+
+def test_with_many_answers_or_none_there_is_no_lookout() -> None:
+    lookout = Lookout(answers_max=3)
+    assert not lookout.is_worth_it(0)
+    assert not lookout.is_worth_it(4)
+    assert lookout.is_worth_it(3)
