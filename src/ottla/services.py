@@ -128,6 +128,9 @@ class Receiver(Protocol):
 
     def complete(self, value: bytes) -> None: ...
 
+    def complete_several(self, values: list[bytes]) -> None:
+        """The same of several, one after the other."""
+
 
 class Again:
     """How to serve a connection's requests that begin as its last one did, without looking at their beginning."""
@@ -261,9 +264,9 @@ class Commits(Protocol):
     """Changes to logs, and answers that wait for them to be durable."""
 
     @property
-    def answers(self) -> list[tuple[Any, Any, Callable[[Any, BrokerError], Any] | None]]:
-        """Who is told by the next commit, of what, and what to tell if it fails. In the turn in which something was
-        appended a `Receiver` may be added, with its reply: they are told in this order."""
+    def replies(self) -> list[tuple[Receiver, bytes, Callable[[bytes, BrokerError], bytes]]]:
+        """Who is sent what as soon as the next commit has succeeded, and what to send if it fails: in this order, and
+        before all other answers. To be added to in the turn in which something was appended."""
 
     def append(self, partition: Partition, records: Bytes, now_ms: int, origin: Origin) -> int:
         """The base offset that the batch was given."""

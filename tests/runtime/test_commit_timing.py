@@ -40,6 +40,16 @@ def test_gathering_ends_when_as_many_are_there_or_nobody_comes() -> None:
     assert not gathering.is_worth_it(4)
 
 
+def test_gathering_waits_for_fewer_turns_where_they_are_used_for_work() -> None:
+    gathering = Gathering()
+    assert not gathering.is_worth_it(4)
+    turns = 0
+    while gathering.is_worth_it(1):
+        gathering.has_worked()
+        turns += 1
+    assert 1 < turns < Gathering.TURNS_MAX / 10
+
+
 def test_gathering_is_for_those_who_shared_commits_lately() -> None:
     gathering = Gathering()
     assert not any(gathering.is_worth_it(1) for _ in range(20))

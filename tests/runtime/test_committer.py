@@ -17,7 +17,7 @@ from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock, SystemRandom
 from ottla.runtime.commit_timing import Lookout, SyncPace
-from ottla.runtime.committer import Committer
+from ottla.runtime.committer import PUTS_OFF_MAX, Committer
 from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred
 from ottla.storage.log import Origin
@@ -197,6 +197,129 @@ def test_it_is_syncs_that_make_a_commit_slow_not_the_writes_before_them() -> Non
         assert syncing == {threading.get_ident()}
 
     run(scenario, inline_us_max=1_000)
+
+
+class Client:
+    """Who is sent replies. Notes what was sent, and what readers could see then."""
+
+    def __init__(self, rig: Rig, seen: list[Any]) -> None:
+        self._rig = rig
+        self._seen = seen
+
+    def complete(self, value: bytes) -> None:
+        self._seen.append((value, self._rig.partition.high_watermark))
+
+    def complete_several(self, values: list[bytes]) -> None:
+        self._seen.append((tuple(values), self._rig.partition.high_watermark))
+
+    def waits(self, reply: bytes) -> None:
+        """For what was just appended."""
+        self._rig.committer.replies.append((self, reply, lambda reply, error: reply + error.code.name.encode()))
+
+
+@pytest.mark.parametrize("inline_us_max", [INLINE_US, NEVER_INLINE_US])
+def test_a_reply_leaves_as_soon_as_it_is_durable_then_readers_are_told_then_the_others(inline_us_max: int) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.append()
+        await rig.committer.drain()
+        seen: list[Any] = []
+        rig.disk.before_operation = lambda operation, path: seen.append(operation)
+        rig.committer.on_durable = lambda: seen.append(("durable", rig.partition.high_watermark))
+        rig.append()
+        rig.committer.after_commit("told").on_done(lambda done: seen.append(done.value))
+        Client(rig, seen).waits(b"reply")
+        await rig.committer.drain()
+        assert seen == [Operation.WRITE, Operation.SYNC, (b"reply", 1), ("durable", 2), "told"]
+
+    run(scenario, inline_us_max)
+
+
+def test_a_client_with_several_requests_on_the_way_is_sent_their_replies_at_once() -> None:
+    async def scenario(rig: Rig) -> None:
+        seen: list[Any] = []
+        one, other = Client(rig, seen), Client(rig, seen)
+        for reply in (b"1", b"2", b"3"):
+            rig.append()
+            one.waits(reply)
+        await rig.committer.drain()
+        assert seen == [((b"1", b"2", b"3"), 0)]
+        seen.clear()
+        for client, reply in ((one, b"4"), (other, b"5"), (one, b"6")):
+            rig.append()
+            client.waits(reply)
+        await rig.committer.drain()
+        assert seen == [(b"4", 3), (b"5", 3), (b"6", 3)]
+
+    run(scenario)
+
+
+def test_when_a_commit_fails_replies_say_so() -> None:
+    async def scenario(rig: Rig) -> None:
+        seen: list[Any] = []
+        rig.disk.faults.append(Fault(operation=Operation.SYNC, path_contains="journal", times=1))
+        for reply in (b"1: ", b"2: "):
+            rig.append()
+            Client(rig, seen).waits(reply)
+        await rig.committer.drain()
+        assert seen == [(b"1: KAFKA_STORAGE_ERROR", 0), (b"2: KAFKA_STORAGE_ERROR", 0)]
+
+    run(scenario)
+
+
+class MuchHeld:
+    """Two batches share each commit, after which a log holds more than it should."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.written: list[str] = []
+        """Where the disk was written to."""
+        self._rig = rig
+
+    async def begin(self) -> None:
+        """The segment's file is there: a first write is not held."""
+        self._rig.logs.group_commit.held.log_bytes_max = 0
+        await self.commit()
+        self._rig.disk.before_operation = self._note
+
+    def _note(self, operation: Operation, path: str) -> None:
+        if operation is Operation.WRITE:
+            self.written.append("journal" if "journal" in path else "segment")
+
+    async def commit(self, then: list[int] | None = None) -> None:
+        """Two batches, and as many as `then` tells as soon as each commit has ended, before anything else is done."""
+        numbers = iter(then or ())
+
+        def more() -> None:
+            for _ in range(next(numbers, 0)):
+                self._rig.append()
+
+        self._rig.committer.on_commit = more
+        self._rig.append()
+        self._rig.append()
+        await self._rig.committer.drain()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("then", "written"),
+    [
+        pytest.param([], ["journal", "segment"], id="when nobody waits"),
+        pytest.param([1], ["journal", "segment", "journal", "segment"], id="while a commit waits for another batch"),
+        pytest.param([2], ["journal", "journal", "segment"], id="after a commit that waits for none"),
+        pytest.param(
+            [2] * (PUTS_OFF_MAX + 1),
+            ["journal"] * (PUTS_OFF_MAX + 1) + ["segment", "journal", "segment"],
+            id="before the next commit, if it was put off often enough",
+        ),
+    ],
+)
+def test_what_a_log_holds_is_written(then: list[int], written: list[str]) -> None:
+    async def scenario(rig: Rig) -> None:
+        held = MuchHeld(rig)
+        await held.begin()
+        await held.commit(then)
+        assert held.written == written
+
+    run(scenario)
 
 
 def test_a_commit_waits_for_as_many_as_shared_one_lately() -> None:

@@ -88,7 +88,7 @@ class Several(KnownStart):
             return services.acks.when_committed(answer, waits, answer.refuse, self._timeout_ms).then(Waiting.told)
         if receiver is None:
             return committer.after_commit(reply[self._header_bytes :], self._refused)
-        committer.answers.append((receiver, reply, self._on_failure))
+        committer.replies.append((receiver, reply, self._on_failure))
         return WITH_COMMIT
 
     def batches(self, frame: Bytes, at: int) -> list[tuple[int, Bytes]]:

@@ -116,7 +116,7 @@ class Beginning(KnownStart):
             return services.acks.when_one_committed(answer, partition, log.end_offset, self._refused, self._timeout_ms)
         if receiver is None:
             return committer.after_commit(reply[self._header_bytes :], self._refused)
-        committer.answers.append((receiver, reply, self._on_failure))
+        committer.replies.append((receiver, reply, self._on_failure))
         return WITH_COMMIT
 
     def _refused(self, answer: bytes, error: BrokerError) -> ProduceResponse:

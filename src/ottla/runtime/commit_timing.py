@@ -43,6 +43,8 @@ class Gathering:
     """
 
     TURNS_MAX = 48
+    WORK_TURNS = 16
+    """What counts for a turn in which what a log holds was written."""
 
     def __init__(self) -> None:
         self._recent = [0] * 4
@@ -60,6 +62,10 @@ class Gathering:
         self._at = (self._at + 1) % 4
         self._expected = max(self._recent)
         return False
+
+    def has_worked(self) -> None:
+        """The turn that it waits took as long as many idle ones."""
+        self._turns += self.WORK_TURNS
 
 
 class Lookout:

@@ -8,6 +8,11 @@ sync does not stop the node.
 A client that keeps a few requests in flight sends them one by one. The commit of the first would keep the loop from
 the others, and each would have a sync of its own; so a commit waits a few turns for as many as shared one lately. A
 commit that answers a few clients is followed by some turns in which the loop does not sleep.
+
+What clients wait for comes first. Answers that are ready as bytes leave before anything else is done about a commit
+that has succeeded: clients are at work on what they send next while this node notes what is durable. Whoever has read
+an answer finds what it tells of, since nothing that is sent then is looked at before. What logs hold (`storage.held`)
+is written while a commit waits for others, or while nobody does.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from ottla.errors import BrokerError, DiskFailedError, ErrorCode
 from ottla.observability.metrics import Histogram
@@ -38,6 +43,8 @@ log = logging.getLogger(__name__)
 
 FAILURE_LINES_S = 5.0
 """Between two lines of the log about commits that fail."""
+PUTS_OFF_MAX = 4
+"""What logs hold is not put off for more commits than this."""
 
 Touched: TypeAlias = Partition | Replica
 OnFailure = Callable[[Any, BrokerError], Any]
@@ -46,8 +53,32 @@ OnWritten = Callable[[Partition, PendingWrite], None]
 """Gets a partition, and what is written of it and not durable yet."""
 
 
+class Covered:
+    """What a commit covers, and who waits for it."""
+
+    __slots__ = ("answers", "replies", "touched")
+
+    def __init__(
+        self,
+        touched: dict[Touched, int],
+        answers: list[tuple[Deferred[Any], Any, OnFailure | None]],
+        replies: list[tuple[Receiver, bytes, OnFailure]],
+    ) -> None:
+        self.touched = touched
+        """How many bytes of each."""
+        self.answers = answers
+        self.replies = replies
+
+    @property
+    def clients(self) -> int:
+        """How many clients wait. What a node commits for itself has nothing to say if it fails, and its next one does
+        not follow at once."""
+        answers = self.answers
+        return len(self.replies) + (len(answers) if answers and answers[0][2] is not None else 0)
+
+
 class Committer:
-    """Gathers appends, commits them, then lets readers see them and sends the answers: always in this order."""
+    """Gathers appends, commits them, sends replies, lets readers see them, tells others: always in this order."""
 
     def __init__(
         self,
@@ -71,8 +102,12 @@ class Committer:
         self.failures = 0
         """Commits that the disk refused, or that failed."""
         self._touched: dict[Touched, int] = {}
-        self.answers: list[tuple[Deferred[Any] | Receiver, Any, OnFailure | None]] = []
+        self._answers: list[tuple[Deferred[Any], Any, OnFailure | None]] = []
         """Who is told when the next commit has succeeded, and of what; and what to tell if it has failed."""
+        self.replies: list[tuple[Receiver, bytes, OnFailure]] = []
+        """The same of those who are sent it as it is: before the others, and before all else."""
+        self._puts_off = 0
+        """Times in a row that what logs hold too much was not written, since a commit was next."""
         self._appends = 0
         """Batches of clients since the last commit."""
         self._scheduled = False
@@ -155,7 +190,7 @@ class Committer:
         if not self._scheduled and not self._running:
             deferred.complete(answer)
         else:
-            self.answers.append((deferred, answer, on_failure))
+            self._answers.append((deferred, answer, on_failure))
             if not self._scheduled:
                 self._scheduled = True
         return deferred
@@ -172,34 +207,33 @@ class Committer:
         if self._running:
             return
         if self._gathering is not None and self._gathering.is_worth_it(self._appends):
+            if self._group.held.is_too_much and self._pace.is_quick:
+                self._group.write_held(logs_max=1)
+                self._gathering.has_worked()
             self._loop.call_soon(self._commit)
             return
         self._scheduled = False
         self._appends = 0
-        touched, self._touched = self._touched, {}
-        answers, self.answers = self.answers, []
+        covered = Covered(self._touched, self._answers, self.replies)
+        self._touched, self._answers, self.replies = {}, [], []
         try:
             is_quick = self._pace.is_quick
             commit = self._group.begin(hold=True, writes_later=is_quick)
         except Exception as bug:
             self._break(self._bug(bug))
-            self._refuse(answers, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(bug)))
+            self._refuse(covered, BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(bug)))
             return
         if commit is None:
-            self._finish(None, touched, answers)
+            self._finish(None, covered)
         elif is_quick:
-            if len(touched) == 1:
-                self._show_before_sync(commit, next(iter(touched)))
+            if len(covered.touched) == 1:
+                self._show_before_sync(commit, next(iter(covered.touched)))
             started_ns = time.perf_counter_ns()
             error = self._run(commit)
-            if error is not None:
-                self._fail(commit, error, touched, answers)
-            else:
-                self._record(commit, time.perf_counter_ns() - started_ns)
-                self._finish(commit, touched, answers)
+            self._end(commit, covered, error, time.perf_counter_ns() - started_ns)
         else:
             self._running = True
-            self._executor.submit(self._run_in_thread, commit, touched, answers)
+            self._executor.submit(self._run_in_thread, commit, covered)
 
     def _show_before_sync(self, commit: Commit, partition: Touched) -> None:
         """Followers get a small share of one partition as soon as it is written. It counts when it is synced here."""
@@ -222,11 +256,11 @@ class Committer:
                 "a bug of ours: %s was not shown to its followers before it was synced", partition.log.partition
             )
 
-    def _run_in_thread(self, commit: Commit, touched: dict[Touched, int], answers: list[Any]) -> None:
+    def _run_in_thread(self, commit: Commit, covered: Covered) -> None:
         started_ns = time.perf_counter_ns()
         error = self._run(commit)
         took_ns = time.perf_counter_ns() - started_ns
-        self._loop.call_soon_threadsafe(self._thread_done, commit, touched, answers, error, took_ns)
+        self._loop.call_soon_threadsafe(self._thread_done, commit, covered, error, took_ns)
 
     def _run(self, commit: Commit) -> DiskFailedError | None:
         """Whatever goes wrong, it ends here: a commit that nobody finishes would hold every answer for ever."""
@@ -244,50 +278,65 @@ class Committer:
         self._group.poison(failure)
         return failure
 
-    def _thread_done(
-        self,
-        commit: Commit,
-        touched: dict[Touched, int],
-        answers: list[Any],
-        error: DiskFailedError | None,
-        took_ns: int,
-    ) -> None:
+    def _thread_done(self, commit: Commit, covered: Covered, error: DiskFailedError | None, took_ns: int) -> None:
         self._running = False
-        if error is not None:
-            self._fail(commit, error, touched, answers)
-        else:
-            self._record(commit, took_ns)
-            self._finish(commit, touched, answers)
+        self._end(commit, covered, error, took_ns)
         if self._scheduled:
             self._commit()
 
-    def _record(self, commit: Commit, took_ns: int) -> None:
+    def _end(self, commit: Commit, covered: Covered, error: DiskFailedError | None, took_ns: int) -> None:
+        if error is not None:
+            self._fail(commit, error, covered)
+            return
+        if covered.replies:
+            self._reply(covered.replies)
         self._pace.record(commit.sync_ns)
         self.latency.record(took_ns / 1000)
+        self._finish(commit, covered)
 
-    def _finish(self, commit: Commit | None, touched: dict[Touched, int], answers: list[Any]) -> None:
+    def _reply(self, replies: list[tuple[Receiver, bytes, OnFailure]]) -> None:
+        """Send what is ready to be sent."""
+        receiver, reply, _ = replies[0]
+        if len(replies) == 1:
+            receiver.complete(reply)
+        elif replies[-1][0] is receiver and all(other is receiver for other, _, _ in replies):
+            receiver.complete_several([reply for _, reply, _ in replies])
+        else:
+            self._outbox.around(_send_all, replies)
+
+    def _finish(self, commit: Commit | None, covered: Covered) -> None:
         if commit is not None:
             self._group.finish(commit)
-        if len(touched) > 1 or len(answers) > 1:
-            self._outbox.around(self._tell, touched, answers)
+        elif covered.replies:
+            self._reply(covered.replies)
+        if len(covered.touched) > 1 or len(covered.answers) > 1:
+            self._outbox.around(self._tell, covered)
         else:
-            self._tell(touched, answers)
+            self._tell(covered)
         if self._group.held.is_too_much and self._pace.is_quick:
-            self._loop.call_soon(self._group.write_held)  # not before the answers have left
+            self._loop.call_soon(self._write_held)
         self._tell_idle()
         self.on_commit()
-        is_worth_it = _is_for_clients(answers) and self._lookout.is_worth_it(len(answers))
+        is_worth_it = self._lookout.is_worth_it(covered.clients)
         if is_worth_it and not self._is_looking and self._pace.is_quick:
             self._is_looking = True
             self._loop.call_soon(self._look_out)
 
-    def _tell(self, touched: dict[Touched, int], answers: list[Any]) -> None:
+    def _write_held(self) -> None:
+        """What has become too much, unless a commit is next: then while that waits for others, or after it."""
+        if self._scheduled and self._puts_off < PUTS_OFF_MAX:
+            self._puts_off += 1
+        else:
+            self._puts_off = 0
+            self._group.write_held()
+
+    def _tell(self, covered: Covered) -> None:
         """What is durable: partitions, with their readers and followers, and those who wait for the commit."""
-        for partition, size_bytes in touched.items():
+        for partition, size_bytes in covered.touched.items():
             partition.written_bytes += size_bytes
             partition.on_durable(size_bytes)
         self.on_durable()
-        for deferred, answer, _ in answers:
+        for deferred, answer, _ in covered.answers:
             deferred.complete(answer)
 
     def _look_out(self) -> None:
@@ -295,7 +344,7 @@ class Committer:
         if self._is_looking:
             self._loop.call_soon(self._look_out)
 
-    def _fail(self, commit: Commit, error: DiskFailedError, touched: dict[Touched, int], answers: list[Any]) -> None:
+    def _fail(self, commit: Commit, error: DiskFailedError, covered: Covered) -> None:
         """Nothing of this commit may be acknowledged, nor anything that was appended on top of it meanwhile.
 
         What gathered for other logs is refused too, although it will be committed: an answer does not say which logs it
@@ -307,13 +356,14 @@ class Committer:
         if self._group.failure is not None:
             self._break(self._group.failure)
         for partition in [since for since in self._touched if since.log in gone]:
-            touched[partition] = self._touched.pop(partition)
-        answers += self.answers
-        self.answers = []
+            covered.touched[partition] = self._touched.pop(partition)
+        covered.answers += self._answers
+        covered.replies += self.replies
+        self._answers, self.replies = [], []
         refused = BrokerError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        for partition in touched:
+        for partition in covered.touched:
             partition.on_failed(refused)
-        self._refuse(answers, refused)
+        self._refuse(covered, refused)
         self.on_commit()
 
     def _break(self, failure: DiskFailedError) -> None:
@@ -328,10 +378,12 @@ class Committer:
             self._tell_failures_from = now + FAILURE_LINES_S
             log.error("a commit failed: %s", error)
 
-    def _refuse(self, answers: list[Any], refused: BrokerError) -> None:
-        for deferred, answer, on_failure in answers:
+    def _refuse(self, covered: Covered, refused: BrokerError) -> None:
+        for receiver, reply, instead in covered.replies:
+            receiver.complete(instead(reply, refused))
+        for deferred, answer, on_failure in covered.answers:
             if on_failure is None:
-                cast("Deferred[Any]", deferred).fail(refused)
+                deferred.fail(refused)
             else:
                 deferred.complete(on_failure(answer, refused))
         self._tell_idle()
@@ -342,9 +394,9 @@ class Committer:
             idle.set_result(None)
 
 
-def _is_for_clients(answers: list[Any]) -> bool:
-    """What a node commits for itself has nothing to say if it fails, and its next one does not follow at once."""
-    return bool(answers) and answers[0][2] is not None
+def _send_all(replies: list[tuple[Receiver, bytes, OnFailure]]) -> None:
+    for receiver, reply, _ in replies:
+        receiver.complete(reply)
 
 
 def _nothing() -> None:

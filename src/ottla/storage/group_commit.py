@@ -376,10 +376,11 @@ class GroupCommit:
             self._apply(control, number)
         self.look_for_quiet()
 
-    def write_held(self) -> None:
-        """What has become too much to be held: after a commit, when those who waited for it are answered."""
+    def write_held(self, *, logs_max: int = NO_BOUND) -> None:
+        """What has become too much to be held, of so many logs: after a commit, when those who waited for it are
+        answered."""
         try:
-            self.held.write()
+            self.held.write(logs_max)
         except OSError as error:
             self._may_hold = False
             if error.errno not in REFUSALS:

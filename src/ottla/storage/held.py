@@ -68,12 +68,11 @@ class Held:
                     self._much[log] = None
         self._bytes += added
 
-    def write(self) -> None:
-        """What is too much. OSError if the disk refuses it; it is still held then."""
-        while self._much:
-            self._write(next(iter(self._much)))
-        while self._bytes > self._all_bytes_max:
-            self._write(next(iter(self._logs)))
+    def write(self, logs_max: int = NO_BOUND) -> None:
+        """What is too much, of so many logs. OSError if the disk refuses it; it is still held then."""
+        while logs_max and self.is_too_much:
+            self._write(next(iter(self._much or self._logs)))
+            logs_max -= 1
 
     def _write(self, log: Log) -> None:
         log.write_held()
