@@ -2,7 +2,7 @@
 
 `python -m bench all` measures every item and writes `docs/benchmarks/`; `python -m bench ITEM` one of them, `quick`
 sees within three minutes whether a message has become dearer, and `one NAME` runs a single workload against Ottla alone
-within seconds, for whoever optimises.
+within seconds, for whoever optimises; `pairs` tells whether that made it quicker.
 
 What lives here: load drivers in C (`native/`, compiled at first use), the servers under test (`servers`, kept up by
 `fleet`), what is measured (`workloads`, grouped into `items`), in which order (`runner`, `campaign`), and how it is

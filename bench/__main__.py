@@ -1,4 +1,4 @@
-"""`python -m bench ITEM… | quick | page | http | spark | one NAME… | list`: see the package's docstring."""
+"""`python -m bench ITEM… | quick | pairs | page | http | spark | one NAME… | list`: see the package's docstring."""
 
 import argparse
 import json
@@ -29,6 +29,12 @@ def _quick(argv: Sequence[str]) -> int:
     return quick.main(argv)
 
 
+def _pairs(argv: Sequence[str]) -> int:
+    from bench import pairs
+
+    return pairs.main(argv)
+
+
 def _page(argv: Sequence[str]) -> int:
     from bench import page
 
@@ -42,7 +48,12 @@ def _spark(argv: Sequence[str]) -> int:
     return spark.main(argv)
 
 
-_OTHERS: dict[str, Callable[[Sequence[str]], int]] = {"quick": _quick, "page": _page, "spark": _spark}
+_OTHERS: dict[str, Callable[[Sequence[str]], int]] = {
+    "quick": _quick,
+    "pairs": _pairs,
+    "page": _page,
+    "spark": _spark,
+}
 _OWN = ("one", "http", "list")
 
 
