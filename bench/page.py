@@ -103,6 +103,8 @@ def _machines(measured: results.Results) -> str:
     seen = {_machine(item["machine"]) for item in measured.values()}
     versions = sorted({str(item["kafka_version"]) for item in measured.values() if item["kafka_version"]})
     lines = ["## The machine", "", *(f"- {one}" for one in sorted(seen)), ""]
+    if len(seen) > 1:
+        lines += ["Each item says on which it was measured: compare within an item, not between them.", ""]
     if versions:
         lines += [f"Apache Kafka {', '.join(versions)}.", ""]
     elif not set(measured) <= _WITHOUT_KAFKA:
@@ -157,7 +159,8 @@ def _section(name: str, measured: dict[str, Any], items: Mapping[str, Summary], 
 
 def _when(measured: dict[str, Any]) -> str:
     runs = f"{measured['repetitions']} repetition{'s' if measured['repetitions'] > 1 else ''}"
-    parts = [f"Measured {measured['measured_at']} at {measured['machine']['commit']}", f"{measured['form']} form", runs]
+    on = measured["machine"]
+    parts = [f"Measured {measured['measured_at']} at {on['commit']} on {on['cpu']}", f"{measured['form']} form", runs]
     if measured["seconds"]:
         parts.append(f"windows of {measured['seconds']:g} s")
     others = measured["others"]

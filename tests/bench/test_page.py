@@ -111,6 +111,20 @@ def test_figures_that_are_hints_are_called_so(tmp_path: Path, others: float, com
     assert sentence in page({"requests": item("requests", runs, complete=complete)}, tmp_path)
 
 
+def test_items_of_two_machines_say_which_was_theirs(tmp_path: Path) -> None:
+    requests = item("requests", [run("produce_1conn", "ottla", **request(1_000, 300))])
+    latency = item("latency", [run("e2e_1k", "ottla", **request(1_000, 300))])
+    latency["machine"] = {**latency["machine"], "cpu": "Another CPU"}
+
+    text = page({"requests": requests, "latency": latency}, tmp_path)
+
+    assert "- 2 cores (Another CPU)" in text
+    assert "Each item says on which it was measured" in text
+    assert "on Some CPU, " in text.split("## One record at a time")[1].split("## ")[0]
+    assert "on Another CPU, " in text.split("## End to end")[1].split("## ")[0]
+    assert "Each item says on which" not in page({"requests": requests}, tmp_path)
+
+
 def test_a_run_that_failed_is_in_its_cell(tmp_path: Path) -> None:
     runs = [run("produce_1conn", "ottla", error="rawload: connect: refused")]
 
