@@ -68,7 +68,7 @@ class Replicas:
         log = self.logs[node]
         known = self.high_watermarks[node]
         if node == image.leader:
-            log.begin_epoch(image.leader_epoch)
+            log.begin_epoch(image.leader_epoch, now_ms=0)
             self.roles[node] = Partition(
                 topic="t",
                 topic_id=TOPIC_ID,

@@ -6,6 +6,7 @@ from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.protocol.records import HEAD, BatchHeader
 from ottla.storage.append import Origin
 from ottla.storage.log import Log
+from ottla.storage.refusals import REMEMBERED_MS
 from ottla.testing.disk import CrashingDisk, Fault, Operation
 from tests.storage.batches import DIRECTORY, NOW_MS, append, batch, commit, contents, fill, marker, open_log, read_file
 
@@ -101,6 +102,45 @@ def test_a_batch_is_recognised_after_a_restart(disk: CrashingDisk, log: Log, cle
     with pytest.raises(BrokerError) as refused:
         lead(log, batch(b"c", producer_id=7, epoch=0, sequence=9))
     assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def behind_a_gap(log: Log, sequence: int, *, epoch: int = 0, at_ms: int = NOW_MS) -> ErrorCode:
+    """What a producer is told of a batch of which those before are missing."""
+    data = batch(b"late", producer_id=7, epoch=epoch, sequence=sequence)
+    with pytest.raises(BrokerError) as refused:
+        log.append_as_leader(data, leader_epoch=log.leader_epochs.latest, now_ms=at_ms)
+    return refused.value.code
+
+
+def test_a_new_leader_has_a_producer_wait_for_what_the_old_one_has_not_answered(log: Log) -> None:
+    lead(log, batch(b"a", b"b", producer_id=7, epoch=0, sequence=0))
+    assert behind_a_gap(log, 4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "this leader has answered all before"
+
+    log.begin_epoch(1, NOW_MS)
+
+    assert behind_a_gap(log, 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert behind_a_gap(log, 1, epoch=1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert lead(log, batch(b"c", producer_id=7, epoch=0, sequence=2), leader_epoch=1) == 2
+    assert behind_a_gap(log, 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER, "one of two has come"
+    assert lead(log, batch(b"d", producer_id=7, epoch=0, sequence=3), leader_epoch=1) == 3
+    assert lead(log, batch(b"e", producer_id=7, epoch=0, sequence=4), leader_epoch=1) == 4
+    assert log.end_offset == 5
+
+
+def test_a_gap_that_stays_is_the_clients(log: Log) -> None:
+    lead(log, batch(b"a", producer_id=7, epoch=0, sequence=0))
+    log.begin_epoch(1, NOW_MS)
+    last_ms = NOW_MS + REMEMBERED_MS
+    assert behind_a_gap(log, 2, at_ms=last_ms) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert behind_a_gap(log, 2, at_ms=last_ms + 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_is_older_than_anything_known_is_out_of_order_at_once(log: Log) -> None:
+    for sequence in range(7):
+        lead(log, batch(b"a", producer_id=7, epoch=1, sequence=sequence))
+    log.begin_epoch(1, NOW_MS)
+    assert behind_a_gap(log, 0, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert behind_a_gap(log, 9, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_a_batch_is_recognised_after_its_segment_was_closed(disk: CrashingDisk, log: Log) -> None:

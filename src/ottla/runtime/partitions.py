@@ -334,7 +334,7 @@ class Partitions:
     def _lead(self, topic: TopicImage, index: int, image: PartitionImage) -> Partition:
         at = TopicPartition(topic.name, index)
         log = self._open(at, topic)
-        log.begin_epoch(image.leader_epoch)
+        log.begin_epoch(image.leader_epoch, self._clock.now_ms())
         for name in (topic.name, topic.topic_id):
             self._turned_away.tell((name, index), log.refusals, self._clock.monotonic_ms())
         partition = Partition(

@@ -41,7 +41,7 @@ from ottla.storage.log_state import NOTHING_PENDING, LogState
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.pending import PendingWrite, Run
 from ottla.storage.producer_state import NO_OFFSET
-from ottla.storage.refusals import numbered
+from ottla.storage.refusals import REMEMBERED_MS, numbered
 from ottla.storage.replay import note_abort, replay_batch
 from ottla.storage.segment import NOTHING_HELD, Segment
 
@@ -141,16 +141,20 @@ class LogAppends(LogState):
                 transactional = bool(attributes & TRANSACTIONAL_BIT)
                 if transactional and is_client and self.verifies_transactions:
                     self.producers.require_transaction(producer_id, producer_epoch)
-                repeated = (self._producers or self.producers).append(
-                    producer_id,
-                    producer_epoch,
-                    base_sequence,
-                    last_offset_delta + 1,
-                    offset,
-                    max_timestamp_ms,
-                    transactional,
-                    is_client,
-                )
+                try:
+                    repeated = (self._producers or self.producers).append(
+                        producer_id,
+                        producer_epoch,
+                        base_sequence,
+                        last_offset_delta + 1,
+                        offset,
+                        max_timestamp_ms,
+                        transactional,
+                        is_client,
+                    )
+                except BrokerError:
+                    self._check_gap(producer_id, producer_epoch, base_sequence, now_ms)
+                    raise
                 if repeated != NO_OFFSET:
                     if repeated >= 0:
                         return repeated
@@ -182,6 +186,15 @@ class LogAppends(LogState):
             self.refusals.came_again(producer_id, epoch, sequence)
         else:
             self.refusals.check(producer_id, epoch, sequence, now_ms)
+
+    def _check_gap(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
+        """A leader that is new takes no gap for the client's fault: what is missing is on its way to the old leader,
+        which has not answered, and comes when it has. Raises BrokerError, of a kind that clients retry in order."""
+        if now_ms <= self._gaps_until_ms and self.producers.misses_some_before(producer_id, epoch, sequence):
+            raise BrokerError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"what producer {producer_id} has sent before sequence number {sequence} is not here yet",
+            )
 
     def _tell_of_stranger(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
         """It may have been silent for long, or its records deleted. If not, what it repeats is not recognised."""
@@ -267,10 +280,12 @@ class LogAppends(LogState):
         if origin is Origin.CLIENT and timestamp_ms != _NO_TIMESTAMP:
             raise out_of_time(timestamp_ms, now_ms, self._config)
 
-    def begin_epoch(self, leader_epoch: int) -> None:
+    def begin_epoch(self, leader_epoch: int, now_ms: int) -> None:
         """A leader begins to write here: what follows is of its epoch, and its followers are told so."""
         if self.leader_epochs.latest < leader_epoch:
             self._assign_epoch(leader_epoch, self.end_offset)
+            if self.end_offset:
+                self._gaps_until_ms = now_ms + REMEMBERED_MS
 
     def _assign_epoch(self, leader_epoch: int, offset: int) -> None:
         self.leader_epochs.assign(leader_epoch, offset)

@@ -46,6 +46,7 @@ class LogState:
         "_config",
         "_cuts",
         "_epochs",
+        "_gaps_until_ms",
         "_has_directory",
         "_has_index_debts",
         "_holding",
@@ -118,6 +119,8 @@ class LogState:
         """What of it counts in `Held`, which keeps this up to date."""
         self._clock_ms = now_ms
         self._stranger_told_ms = 0
+        self._gaps_until_ms = 0
+        """Until then what is missing of a producer may still be on its way to the leader before this one."""
         """When a line was last written about a producer of which nothing was known."""
         self._in_flight = 0
         """Writes that were taken and have not ended."""

@@ -165,6 +165,14 @@ class ProducerState:
             batch[_FIRST_SEQUENCE] == sequence and batch[_LAST_SEQUENCE] == last_sequence for batch in producer.batches
         )
 
+    def misses_some_before(self, producer_id: int, epoch: int, sequence: int) -> bool:
+        """Whether this batch comes after the one that is expected, so that others belong in between."""
+        producer = self.producers.get(producer_id)
+        if producer is None or epoch < producer.epoch:
+            return False
+        expected = (producer.last_sequence + 1) % SEQUENCES if epoch == producer.epoch else 0
+        return is_before(expected, sequence)
+
     def _new(self, producer_id: int, epoch: int) -> Producer:
         producer = self.producers[producer_id] = Producer(producer_id, epoch)
         return producer
@@ -320,6 +328,11 @@ def check_epoch(producer: Producer, epoch: int) -> None:
             ErrorCode.INVALID_PRODUCER_EPOCH,
             f"epoch {epoch} of producer {producer.producer_id} is older than {producer.epoch}, which has written since",
         )
+
+
+def is_before(sequence: int, other: int) -> bool:
+    """Whether a batch comes before another: the shorter way around, for numbers begin at 0 again."""
+    return 0 < (other - sequence) % SEQUENCES < SEQUENCES // 2
 
 
 def _repeated(producer: Producer, base_sequence: int, last_sequence: int) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.records import BATCH_HEADER
-from ottla.storage.producer_state import SEQUENCES
+from ottla.storage.producer_state import is_before
 
 if TYPE_CHECKING:
     from ottla.ports import Bytes
@@ -54,7 +54,7 @@ class Refusals:
 
     def note(self, producer_id: int, epoch: int, sequence: int, code: ErrorCode) -> None:
         known = self._by_producer.get(producer_id)
-        if known is not None and known[0] == epoch and not _is_before(sequence, known[1]):
+        if known is not None and known[0] == epoch and not is_before(sequence, known[1]):
             return
         if len(self._by_producer) >= PRODUCERS_MAX:
             del self._by_producer[next(iter(self._by_producer))]
@@ -69,7 +69,7 @@ class Refusals:
         if refused is None:
             return
         of_epoch, first, *_ = refused
-        if of_epoch < epoch or (of_epoch == epoch and not _is_before(sequence, first)):
+        if of_epoch < epoch or (of_epoch == epoch and not is_before(sequence, first)):
             del self._by_producer[producer_id]
 
     def check(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> None:
@@ -81,11 +81,6 @@ class Refusals:
         if until_ms is None:
             until_ms = now_ms + REMEMBERED_MS
             self._by_producer[producer_id] = of_epoch, first, code, until_ms
-        if epoch == of_epoch and _is_before(first, sequence) and now_ms <= until_ms:
+        if epoch == of_epoch and is_before(first, sequence) and now_ms <= until_ms:
             raise BrokerError(code, f"a batch of producer {producer_id} before this one was refused: that one first")
         del self._by_producer[producer_id]
-
-
-def _is_before(sequence: int, other: int) -> bool:
-    """Whether a batch comes before another: the shorter way around, for numbers begin at 0 again."""
-    return 0 < (other - sequence) % SEQUENCES < SEQUENCES // 2
