@@ -119,9 +119,9 @@ class LogState:
         """What of it counts in `Held`, which keeps this up to date."""
         self._clock_ms = now_ms
         self._stranger_told_ms = 0
+        """When a line was last written about a producer of which nothing was known."""
         self._gaps_until_ms = 0
         """Until then what is missing of a producer may still be on its way to the leader before this one."""
-        """When a line was last written about a producer of which nothing was known."""
         self._in_flight = 0
         """Writes that were taken and have not ended."""
         self._holding: PendingWrite | None = None
