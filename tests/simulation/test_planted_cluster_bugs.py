@@ -7,8 +7,8 @@ from ottla.testing.simulation import Faults, SimulationFailedError, Workload, si
 from tests.simulation.planted_bugs import Bug
 from tests.simulation.planted_cluster_bugs import (
     acknowledge_before_the_sync,
+    blame_clients_for_gaps,
     count_what_followers_have_not_synced,
-    forget_who_was_turned_away,
     lose_truncations,
     shrink_without_the_controller,
     skip_the_epoch_check,
@@ -46,9 +46,9 @@ def test_a_planted_bug_is_found(
     assert any(breaks(rule, nodes, faults, seed) for seed in range(SEEDS_MAX))
 
 
-def test_a_leader_that_forgets_whom_it_turned_away_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_leader_that_blames_clients_for_gaps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """One seed in thirty does it."""
-    forget_who_was_turned_away(monkeypatch)
+    blame_clients_for_gaps(monkeypatch)
     assert any(breaks(NoAnomalies, 3, Faults.restarts(), seed, EAGER, 10) for seed in range(RARE, RARE + 2 * SEEDS_MAX))
 
 
