@@ -11,10 +11,12 @@ SEEDS   ?= 200
 MINUTES ?= 30
 NODES   ?= 3
 ITEM    ?= all
+# What is run on the compiled form as well; on the sources everything is. COMPILED_TESTS=tests takes a quarter of an hour.
+COMPILED_TESTS ?= $(addprefix tests/,storage replication handlers runtime protocol/test_one_fetch.py simulation/test_no_loss.py)
 FORM    ?= normal
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint types imports unit interop bench bench-full bench-quick bench-cluster bench-spark crash chaos spark-crash spark-cluster demo simulate screenshots clean
+.PHONY: help install run test lint types imports unit compiled unit-compiled interop bench bench-full bench-quick bench-cluster bench-spark crash chaos spark-crash spark-cluster demo simulate screenshots clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,7 +35,9 @@ run: install  ## start three nodes on 127.0.0.1:9092 to 9094 with their data in 
 demo: install  ## three nodes, made-up events and the pipeline on Spark, live; checked at the end (needs Java)
 	$(BIN)/ottla demo --dir demo
 
-test: lint types imports unit  ## everything that must pass: style, types, layers, tests
+test: install  ## everything that must pass: style, types, layers, tests
+	$(MAKE) -j 2 lint types imports compiled
+	$(MAKE) unit unit-compiled
 
 lint: install  ## ruff: style and formatting
 	$(BIN)/ruff check .
@@ -46,10 +50,17 @@ imports: install  ## import-linter: the layers of docs/ARCHITECTURE.md
 	$(BIN)/lint-imports
 
 # Compiled first: tests start hundreds of processes, and where Python is told to write no bytecode each compiles all of it.
-unit: install  ## pytest
+unit: compiled  ## pytest
 	$(BIN)/python -m tests.programs
 	$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not interop and not long'
+
+compiled: install  ## the package as wheels have it, with its hot modules compiled by mypyc, in build/compiled (two minutes)
+	$(BIN)/python hatch_build.py build/compiled
+
+unit-compiled: compiled  ## pytest on it: what every request goes through, and clusters under faults
+	$(BIN)/python -m compileall -q build/compiled
+	PYTHONPATH=build/compiled $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not pure and not interop and not long' $(COMPILED_TESTS)
 
 interop: install  ## Kafka's own tools and dump-log against a node (needs Java and Maven)
 	$(BIN)/python -m tests.interop.kafka_tools

@@ -1,7 +1,9 @@
 """A whole node on a disk in memory, asked through its handlers: everything but the sockets is what ships."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import errno
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvloop
@@ -16,7 +18,7 @@ from ottla.protocol.records import Record, build_batch, iter_batches, read_recor
 from ottla.protocol.schema import Request
 from ottla.runtime.node import Node
 from ottla.services import Deferred, RequestContext
-from ottla.testing.disk import CrashingDisk
+from ottla.testing.disk import CrashingDisk, Fault, Operation
 
 BY_NAME = 12
 """The last version of Fetch, and of Produce, in which topics go by their names."""
@@ -86,6 +88,16 @@ class NodeRig:
         """Everything that a reader finds from `offset` on."""
         answer = await self.fetch(topic, offset, partition)
         return values_of(answer, offset)
+
+    @contextmanager
+    def commits_fail(self) -> Iterator[None]:
+        """The journal finds no room meanwhile: commits are refused, and nothing is in doubt afterwards."""
+        fault = Fault(operation=Operation.WRITE, path_contains="journal", errno=errno.ENOSPC)
+        self.disk.faults.append(fault)
+        try:
+            yield
+        finally:
+            self.disk.faults.remove(fault)
 
 
 def values_of(answer: FetchResponse, offset: int = 0) -> list[bytes | None]:

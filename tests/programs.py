@@ -1,4 +1,4 @@
-"""The programs that tests run beside Ottla, and Debian's packages that bring them.
+"""The programs that tests run beside Ottla or build it with, and Debian's packages that bring them.
 
 `make test` begins with `python -m tests.programs`, which installs what is missing where that is possible: by root, on
 Debian and its kin. A test whose program is missing all the same is skipped, and says so.
@@ -11,10 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
 PACKAGES = {
+    "Python.h": "python3-dev",
     "cc": "gcc libc6-dev",
     "chromium": "chromium",
     "curl": "curl",
@@ -36,6 +38,9 @@ def find(program: str) -> str | None:
     """Where it is; of several versions the last."""
     if program == "java" and "JAVA_HOME" in os.environ:
         return shutil.which("java", path=os.path.join(os.environ["JAVA_HOME"], "bin")) or shutil.which("java")
+    if program == "Python.h":
+        header = os.path.join(sysconfig.get_path("include"), program)
+        return header if os.path.exists(header) else None
     places = [place for pattern in OUT_OF_THE_WAY for place in sorted(glob.glob(pattern), reverse=True)]
     for name in (program, ALSO.get(program, program)):
         if found := shutil.which(name) or shutil.which(name, path=os.pathsep.join(places)):

@@ -116,6 +116,7 @@ def stored(rig: NodeRig, index: int) -> list[list[bytes | None]]:
     return [[record.value for record in read_records(batch.data)] for batch in iter_batches(data)]
 
 
+@pytest.mark.pure
 def test_what_is_stored_is_not_sent_again_because_other_batches_came_too_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

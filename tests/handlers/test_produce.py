@@ -8,6 +8,8 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.records import Record, build_batch
 from tests.node_rig import NodeRig, with_node
 
+LINES_MAX = Refusals().LINES_MAX
+
 
 def batch(value: bytes = b"x") -> bytes:
     record = Record(key=None, value=value, headers=(), timestamp_ms=time.time_ns() // 1_000_000, offset=-1)
@@ -44,12 +46,12 @@ def test_a_gap_is_told_in_the_log_but_not_every_time(caplog: pytest.LogCaptureFi
     async def scenario(rig: NodeRig) -> None:
         await rig.create("t")
         await rig.produce("t", b"a", producer_id=7, producer_epoch=0, base_sequence=0)
-        for _ in range(2 * Refusals.LINES_MAX):
+        for _ in range(2 * LINES_MAX):
             await rig.produce("t", b"c", producer_id=7, producer_epoch=0, base_sequence=5)
 
     with_node(scenario)
     lines = [record for record in caplog.records if record.name == "ottla.handlers.produce"]
-    assert len(lines) == Refusals.LINES_MAX
+    assert len(lines) == LINES_MAX
     assert "producer 7 sent sequence number 5 in epoch 0 after 0 in epoch 0" in lines[0].getMessage()
     assert (vars(lines[0])["partition"], vars(lines[0])["error"]) == ("t-0", "OUT_OF_ORDER_SEQUENCE_NUMBER")
 

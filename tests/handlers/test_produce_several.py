@@ -1,11 +1,12 @@
 import random
 from collections.abc import Sequence
+from contextlib import nullcontext
 from struct import error as StructError  # noqa: N812  # it is a class
 from typing import Any
 
 import pytest
 
-from ottla.errors import BrokerError, DiskFailedError, ErrorCode, ProtocolError
+from ottla.errors import BrokerError, ErrorCode, ProtocolError
 from ottla.handlers.produce_several import Several
 from ottla.handlers.registry import NOT_TAKEN
 from ottla.protocol.codec import codec_for
@@ -18,7 +19,6 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.replication.partition import Partition
 from ottla.services import WITH_COMMIT, RequestContext
-from ottla.storage.group_commit import Commit
 from tests.handlers.produce_wire import BODY_AT, VERSIONS, Wire, batch, topic_data
 from tests.node_rig import NodeRig, with_node
 
@@ -146,9 +146,7 @@ def test_a_commit_that_fails_is_told_of_every_partition(version: int, some_refus
         await rig.create("t", partitions=3)
         wire = Wire(rig, version)
         await wire.send(several(rig, [(0, batch()), (1, batch())]))
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Commit, "run", fail)
+        with rig.commits_fail():
             batches = [(2, batch()), (0, b"" if some_refused else batch()), (1, batch())]
             answer = await wire.send(several(rig, batches))
         assert wire.took_short_way
@@ -158,11 +156,7 @@ def test_a_commit_that_fails_is_told_of_every_partition(version: int, some_refus
     with_node(scenario)
 
 
-def fail(commit: Commit) -> None:
-    commit.error = DiskFailedError("no")
-    raise commit.error
-
-
+@pytest.mark.pure
 @pytest.mark.parametrize("version", OF_EACH_KIND)
 @pytest.mark.parametrize("bad_at", [None, 0, 1, 2])
 @pytest.mark.parametrize("lost_at", [(), (0,), (2,), (0, 2)])
@@ -203,6 +197,7 @@ def test_with_followers_it_waits_for_them_and_tells_what_they_did_not_get(
     with_node(scenario)
 
 
+@pytest.mark.pure
 def test_with_followers_and_acks_1_nobody_waits() -> None:
     async def scenario(rig: NodeRig) -> None:
         await rig.create("t", partitions=2)
@@ -244,9 +239,7 @@ def test_a_connection_that_repeats_itself_is_told_by_the_commit(version: int, co
         await rig.node.committer.drain()
         again = context.again
         assert again is not None
-        with pytest.MonkeyPatch.context() as patch:
-            if fails:
-                patch.setattr(Commit, "run", fail)
+        with rig.commits_fail() if fails else nullcontext():
             assert again.serve(frame, again.end, context, client, 77) is WITH_COMMIT
             assert not client.frames
             await rig.node.committer.drain()

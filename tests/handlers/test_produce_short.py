@@ -1,12 +1,11 @@
 import pytest
 
-from ottla.errors import DiskFailedError, ErrorCode
+from ottla.errors import ErrorCode
 from ottla.handlers.produce_short import short_produce
 from ottla.handlers.registry import NOT_TAKEN
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.services import RequestContext
-from ottla.storage.group_commit import Commit
 from tests.handlers.produce_wire import BODY_AT, VERSIONS, Wire, batch, of_partition, topic_data
 from tests.node_rig import NodeRig, with_node
 
@@ -56,13 +55,7 @@ def test_a_commit_that_fails_is_told_of_the_partition_it_was_for(version: int) -
         await rig.create("t", partitions=3)
         wire = Wire(rig, version)
         await wire.produce(batch())
-
-        def fail(commit: Commit) -> None:
-            commit.error = DiskFailedError("no")
-            raise commit.error
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Commit, "run", fail)
+        with rig.commits_fail():
             answer = of_partition(await wire.produce(batch(), index=2))
         assert wire.took_short_way
         assert (answer.index, answer.error_code) == (2, ErrorCode.KAFKA_STORAGE_ERROR)

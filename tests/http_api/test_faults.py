@@ -13,7 +13,6 @@ import pytest
 from ottla.errors import DiskFailedError, PortTakenError
 from ottla.http.listener import HttpListener
 from ottla.http.server import HttpServer
-from ottla.services import Deferred
 from tests.http_api.rig import HttpNode, error_of
 from tests.interop.waiting import eventually
 
@@ -117,12 +116,16 @@ def test_a_write_that_is_not_acknowledged_in_time_is_503(narrow: HttpNode, body:
     """The disk hangs: whoever waits is told, and what comes after it is served."""
     narrow.client.get("/health")
 
-    def hang(inner: Any) -> Any:
-        committer, before = inner.committer, inner.committer.after_commit
-        committer.after_commit = lambda answer, on_failure=None: Deferred()
-        return before
+    def hang(inner: Any) -> bool:
+        was_idle = not inner.committer._running
+        inner.committer._running = True  # a commit that does not end, unless there is one that will
+        return was_idle
 
-    before = narrow.in_node(hang)
+    def go_on(inner: Any) -> None:
+        inner.committer._running = False
+        inner.committer._commit()
+
+    eventually(lambda: narrow.in_node(hang))
     try:
         started = time.monotonic()
         answer = narrow.client.post("/topics/f/produce", json=body)
@@ -131,7 +134,7 @@ def test_a_write_that_is_not_acknowledged_in_time_is_503(narrow: HttpNode, body:
         assert answer.headers["retry-after"] == "1"
         assert time.monotonic() - started < 10
     finally:
-        narrow.in_node(lambda inner: setattr(inner.committer, "after_commit", before))
+        narrow.in_node(go_on)
     assert narrow.client.post("/topics/f/produce", json=body).status_code == 200
 
 

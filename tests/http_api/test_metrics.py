@@ -139,13 +139,15 @@ def test_a_transaction_that_is_open_is_told_with_its_age_and_what_it_holds_back(
 
 TURN_CPU_MS_MAX = 5
 SCRAPE_CPU_MS_MAX = 50
+MANY = 1_500
+"""Compiled, a turn is enough for a thousand partitions."""
 
 
-def test_a_thousand_partitions_are_told_in_short_turns_of_the_loop(node: HttpNode) -> None:
+def test_many_partitions_are_told_in_short_turns_of_the_loop(node: HttpNode) -> None:
     """In CPU time of the node's thread, of the best of some: a machine that is busy makes everything else longer."""
-    node.create("x-many", partitions=1_000)
-    node.produce("x-many", *({"value": "v", "partition": index} for index in range(1_000)))
-    assert node.client.get("/metrics").text.count('topic="x-many"') == 7 * 1_000
+    node.create("x-many", partitions=MANY)
+    node.produce("x-many", *({"value": "v", "partition": index} for index in range(MANY)))
+    assert node.client.get("/metrics").text.count('topic="x-many"') == 7 * MANY
     turns_ms = min((node.in_node(_turns_of_a_scrape) for _ in range(5)), key=max)
     assert len(turns_ms) > 1
     assert max(turns_ms) <= TURN_CPU_MS_MAX

@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 from ottla.errors import ErrorCode
 from ottla.protocol.messages.fetch import EpochEndOffset, PartitionData
 from ottla.replication.replica import APPEND, Replica, Restart, Truncate, Wait, decide, truncation_offset
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log import Log
+from ottla.testing.disk import CrashingDisk
+from tests.storage.batches import NOW_MS, batch, open_log
 
 
-def log(*epochs: int, start: int = 0) -> Any:
-    """A log in which each record is of the epoch given."""
-    known = LeaderEpochs()
-    for offset, epoch in enumerate(epochs, start):
-        known.assign(epoch, offset)
-    end = start + len(epochs)
-    return SimpleNamespace(
-        start_offset=start,
-        end_offset=end,
-        durable_offset=end,
-        leader_epochs=known,
-        end_offset_for_epoch=lambda epoch: known.end_offset_for(epoch, end),
-    )
+def log(*epochs: int, start: int = 0, durable: int | None = None) -> Log:
+    """A log in which each record is of the epoch given. All of it is durable if nothing else is said."""
+    made = open_log(CrashingDisk())
+    if start:
+        made.truncate_fully_and_start_at(start)
+    for epoch in epochs:
+        made.append_as_leader(batch(), leader_epoch=epoch, now_ms=NOW_MS)
+    made.write_pending()
+    made.mark_durable(made.end_offset if durable is None else durable)
+    assert (made.start_offset, made.end_offset) == (start, start + len(epochs))
+    return made
 
 
 def differs(epoch: int, end_offset: int) -> PartitionData:
@@ -90,12 +90,11 @@ def test_cutting_ends_where_both_logs_agree(common: list[int], ahead: int, own: 
 
 
 def test_the_high_watermark_is_never_beyond_what_is_on_disk() -> None:
-    own = log(1, 1, 1)
+    own = log(1, 1, 1, durable=2)
     replica = Replica(topic="t", topic_id=b"t" * 16, index=0, leader_epoch=1, leader_id=2, log=own, high_watermark=0)
-    own.durable_offset = 2
     replica.heard(9)
     assert replica.high_watermark == 2
-    own.durable_offset = 3
+    own.mark_durable(3)
     replica.on_durable(1)
     assert replica.high_watermark == 3
     replica.heard(1)

@@ -1,10 +1,14 @@
 """Room and upkeep are looked at soon after commits, and at once where that matters."""
 
 from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 from ottla.runtime.after_commits import LOOK_MS, AfterCommits
+from ottla.runtime.room import PLENTY_BYTES, Room
+from ottla.storage.journal import Journal
+from ottla.testing.disk import CrashingDisk
 
 
 class Rig:
@@ -13,15 +17,21 @@ class Rig:
     def __init__(self, *, has_plenty: bool = True) -> None:
         self.looks: list[str] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
-        self.journal = SimpleNamespace(is_at_a_turn=False)
-        self.room = SimpleNamespace(has_plenty=has_plenty, look=lambda: self.looks.append("room"))
+        self.journal = Journal(CrashingDisk(), Random(1), file_size_bytes=1 << 20)
+        self._free_bytes = PLENTY_BYTES if has_plenty else PLENTY_BYTES - 1
+        disk: Any = SimpleNamespace(free_bytes=self._look_at_room)
+        self.room = Room(disk)
+        self.room.look()
+        self.looks.clear()
         stubs: dict[str, Any] = {
-            "room": self.room,
             "upkeep": SimpleNamespace(look=lambda: self.looks.append("upkeep")),
-            "journal": self.journal,
             "timers": SimpleNamespace(after_ms=lambda delay_ms, action: self.timers.append((delay_ms, action))),
         }
-        self.after_commits = AfterCommits(**stubs)
+        self.after_commits = AfterCommits(room=self.room, journal=self.journal, **stubs)
+
+    def _look_at_room(self) -> int:
+        self.looks.append("room")
+        return self._free_bytes
 
     def fire(self) -> None:
         (_, action), self.timers = self.timers[0], self.timers[1:]

@@ -8,14 +8,14 @@ import asyncio
 import logging
 import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
 
 from ottla.config import NetworkConfig
-from ottla.errors import DiskFailedError, ErrorCode
+from ottla.errors import ErrorCode
 from ottla.protocol.framing import encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -24,7 +24,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.records import Record, build_batch
 from ottla.protocol.schema import Request
 from ottla.runtime.connection import Connection
-from ottla.storage.group_commit import Commit
+from ottla.testing.disk import Operation
 from tests.node_rig import NodeRig, with_node
 from tests.runtime.connection_rig import Client, until
 
@@ -82,6 +82,21 @@ async def learn(rig: NodeRig, client: Client, version: int, topic: str = "t") ->
         client.writer.write(frame(produce(rig, batch(b"first"), topic), version, number))
         assert (await answer(client, version))[:3] == (number, 0, 0)
     assert served(rig).context.again is not None
+
+
+@contextmanager
+def before_commits(rig: NodeRig, action: Callable[[], None]) -> Iterator[None]:
+    """Do that whenever a commit is about to be written into the journal."""
+
+    def look(operation: Operation, path: str) -> None:
+        if operation is Operation.WRITE and path.startswith("journal/"):
+            action()
+
+    rig.disk.before_operation = look
+    try:
+        yield
+    finally:
+        rig.disk.before_operation = None
 
 
 def with_topics(scenario: Callable[[NodeRig, Client], Awaitable[None]], **settings: Any) -> None:
@@ -164,13 +179,7 @@ def test_an_answer_behind_one_that_waits_for_records_comes_after_it() -> None:
 def test_a_commit_that_fails_is_told_to_all_of_them(version: int) -> None:
     async def scenario(rig: NodeRig, client: Client) -> None:
         await learn(rig, client, version)
-
-        def fail(commit: Commit) -> None:
-            commit.error = DiskFailedError("no")
-            raise commit.error
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Commit, "run", fail)
+        with rig.commits_fail():
             client.writer.write(
                 b"".join(frame(produce(rig, batch(b"x"), index=at % 3), version, 50 + at) for at in range(6))
             )
@@ -185,18 +194,16 @@ def test_a_commit_that_fails_is_told_to_all_of_them(version: int) -> None:
 def test_whoever_hangs_up_meanwhile_is_not_waited_for() -> None:
     async def scenario(rig: NodeRig, client: Client) -> None:
         await learn(rig, client, 9)
-        run, connection = Commit.run, served(rig)
+        connection = served(rig)
         waited: list[int] = []
         bugs: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, bug: bugs.append(bug))
 
-        def gone(commit: Commit) -> None:
+        def gone() -> None:
             waited.append(len(connection.line))
             connection.connection_lost(None)
-            run(commit)
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Commit, "run", gone)
+        with before_commits(rig, gone):
             client.writer.write(b"".join(frame(produce(rig, batch(b"x")), 9, at) for at in range(5)))
             await until(lambda: bool(waited))
         async with connected(rig) as other:
@@ -212,14 +219,7 @@ def test_a_connection_is_not_read_while_too_many_wait() -> None:
     async def scenario(rig: NodeRig, client: Client) -> None:
         await learn(rig, client, 9)
         most: list[int] = []
-        run = Commit.run
-
-        def counted(commit: Commit) -> None:
-            most.append(len(served(rig).line))
-            run(commit)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Commit, "run", counted)
+        with before_commits(rig, lambda: most.append(len(served(rig).line))):
             client.writer.write(b"".join(frame(produce(rig, batch(b"x")), 9, at) for at in range(50)))
             told = [await answer(client, 9) for _ in range(50)]
         assert told == [(at, 0, 0, 2 + at) for at in range(50)]

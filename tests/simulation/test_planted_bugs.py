@@ -32,9 +32,13 @@ Rules = tuple[type[Checker], ...]
 @pytest.mark.parametrize(
     ("bug", "rules"),
     [
-        (acknowledge_before_the_sync, (NoLostWrites,)),
-        (serve_beyond_the_high_watermark, (MonotonicHighWatermark, NoVanishedReads, SameOffsets, NoAnomalies)),
-        (forget_producers, (NoDuplicates,)),
+        pytest.param(acknowledge_before_the_sync, (NoLostWrites,), marks=pytest.mark.pure),
+        pytest.param(
+            serve_beyond_the_high_watermark,
+            (MonotonicHighWatermark, NoVanishedReads, SameOffsets, NoAnomalies),
+            marks=pytest.mark.pure,
+        ),
+        pytest.param(forget_producers, (NoDuplicates,), marks=pytest.mark.pure),
         (answer_groups_before_the_sync, (CommittedOffsetsSurvive,)),
     ],
 )

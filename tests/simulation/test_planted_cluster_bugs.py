@@ -31,11 +31,11 @@ STUMBLING = Faults(blackout=5, kill=5, isolate=2, pause_s_max=0.8, down_s_max=0.
 @pytest.mark.parametrize(
     ("bug", "nodes", "faults", "rule"),
     [
-        (acknowledge_before_the_sync, 3, BLACKOUTS, NoLostWrites),
-        (count_what_followers_have_not_synced, 3, BLACKOUTS, NoLostWrites),
-        (skip_the_epoch_check, 3, LONELY_LEADERS, SameReplicas),
-        (lose_truncations, 3, LONELY_LEADERS, SameReplicas),
-        (shrink_without_the_controller, 3, SEPARATIONS, NoLostWrites),
+        pytest.param(acknowledge_before_the_sync, 3, BLACKOUTS, NoLostWrites, marks=pytest.mark.pure),
+        pytest.param(count_what_followers_have_not_synced, 3, BLACKOUTS, NoLostWrites, marks=pytest.mark.pure),
+        pytest.param(skip_the_epoch_check, 3, LONELY_LEADERS, SameReplicas, marks=pytest.mark.pure),
+        pytest.param(lose_truncations, 3, LONELY_LEADERS, SameReplicas, marks=pytest.mark.pure),
+        pytest.param(shrink_without_the_controller, 3, SEPARATIONS, NoLostWrites, marks=pytest.mark.pure),
         (vote_without_persisting, 5, STUMBLING, OneLeaderPerTerm),
     ],
 )
@@ -46,6 +46,7 @@ def test_a_planted_bug_is_found(
     assert any(breaks(rule, nodes, faults, seed) for seed in range(SEEDS_MAX))
 
 
+@pytest.mark.pure
 def test_a_new_leader_that_blames_clients_for_gaps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """One seed in thirty does it."""
     blame_clients_for_gaps(monkeypatch)

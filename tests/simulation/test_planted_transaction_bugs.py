@@ -28,9 +28,9 @@ HANGS = "Liveness"
     ("bug", "nodes", "rules"),
     [
         (lose_markers_when_leaders_move, 3, {HANGS, WHOLE, ABORTED}),
-        (let_readers_see_open_transactions, 1, {ABORTED}),
+        pytest.param(let_readers_see_open_transactions, 1, {ABORTED}, marks=pytest.mark.pure),
         (keep_the_epoch, 1, {WHOLE, ABORTED}),
-        (ask_no_coordinator, 1, {HANGS}),
+        pytest.param(ask_no_coordinator, 1, {HANGS}, marks=pytest.mark.pure),
     ],
 )
 def test_a_planted_bug_is_found(bug: Bug, nodes: int, rules: set[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,8 +190,10 @@ class Storage:
 
     def truncate(self, partition: TopicPartition, back: int) -> None:
         """Cut `back` batches off the end; what waits must have been committed."""
-        self.commit()
         expected = self.expected[partition]
+        self.commit()
+        while expected.waiting:  # it came while a thread committed
+            self.commit()
         if expected.cut_wanted is not None or back >= len(expected.acknowledged) or self._is_leaving(partition):
             return
         offset = expected.acknowledged[-back].offset if back else self.log(partition).end_offset

@@ -490,7 +490,7 @@ def believe_any_directory(manager: LogManager, *partition: object, is_needed: bo
 @pytest.mark.parametrize(
     ("owner", "name", "bug"),
     [
-        (JournalFile, "sync", no_sync),
+        pytest.param(JournalFile, "sync", no_sync, marks=pytest.mark.pure),
         (CrashingDisk, "sync_directory", no_names),
         (Commit, "run", only_segments),
         (Log, "take_dirty_files", nothing_dirty),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812  # it is a class
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.errors import BrokerError, ProtocolError
 from ottla.handlers.produce import not_committed, note_refusal, refused, storage_failed
@@ -23,19 +23,22 @@ from ottla.services import WITH_COMMIT
 from ottla.storage.log import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.ports import Bytes
     from ottla.protocol.messages.produce import ProduceRequest
     from ottla.replication.partition import Partition
     from ottla.services import Receiver, RequestContext
 
 _NUMBER = Struct(">i")
-_pack_number, _unpack_number = _NUMBER.pack, _NUMBER.unpack_from
-_NUMBER_BYTES = 4
+_pack_number: Final = _NUMBER.pack
+_unpack_number: Final[Callable[[Bytes, int], tuple[int]]] = _NUMBER.unpack_from
+_NUMBER_BYTES: Final = 4
 _NO_TAGS = b"\0\0"
 """Of the topic and the request."""
 _FIELDS = len(NUMBERS.format)
 """What stands in an answer for each partition: its numbers, and the bytes behind them instead of the byte order."""
-_CLIENT = Origin.CLIENT
+_CLIENT: Final = Origin.CLIENT
 
 Wait: TypeAlias = "tuple[Partition, int, int]"
 """A partition, the offset that must be committed, and the place of the batch in its request."""

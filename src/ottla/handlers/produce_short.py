@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812  # it is a class
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.errors import BrokerError, ProtocolError
 from ottla.handlers.produce import note_refusal, refused
@@ -38,6 +38,8 @@ from ottla.services import WITH_COMMIT, Again
 from ottla.storage.log import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.ports import Bytes
     from ottla.services import Receiver, RequestContext
 
@@ -47,13 +49,13 @@ LOG_START_OFFSET_FROM = 5
 KNOWN_MAX = 16_384
 """Beginnings that are remembered; all are forgotten when there are more, and learnt again."""
 
-_INDEX_BYTES = 4
-_unpack_index = Struct(">i").unpack_from
+_INDEX_BYTES: Final = 4
+_unpack_index: Final[Callable[[Bytes, int], tuple[int]]] = Struct(">i").unpack_from
 _INDEX_AND_SIZE = Struct(">ii")
-_INDEX_AND_SIZE_BYTES = _INDEX_AND_SIZE.size
-_unpack_index_and_size = _INDEX_AND_SIZE.unpack_from
+_INDEX_AND_SIZE_BYTES: Final = 8
+_unpack_index_and_size: Final[Callable[[Bytes, int], tuple[int, int]]] = _INDEX_AND_SIZE.unpack_from
 _unpack_name_size = Struct(">h").unpack_from
-_CLIENT = Origin.CLIENT
+_CLIENT: Final = Origin.CLIENT
 _NO_TAGS = b"\0\0\0"
 """Of the partition, the topic and the request."""
 

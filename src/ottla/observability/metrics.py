@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from typing import Final
 
 LATENCY_BOUNDS_US = (
     50, 100, 200, 300, 500, 750, 1_000, 1_500, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000, 20_000, 30_000, 50_000,
@@ -65,8 +66,8 @@ class Refusals:
 
     __slots__ = ("_lines", "_lines_since_ms", "counts")
 
-    LINES_MAX = 5
-    LINES_MS = 10_000
+    LINES_MAX: Final = 5
+    LINES_MS: Final = 10_000
     """So many lines of the log are written about it in so long: clients cause them, who are many or wicked."""
 
     def __init__(self) -> None:

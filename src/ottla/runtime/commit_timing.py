@@ -5,6 +5,8 @@ Each is asked once for a commit, or once for a turn of the loop that waits for s
 
 from __future__ import annotations
 
+from typing import Final
+
 
 class SyncPace:
     """Whether syncs have been quick lately, on average.
@@ -14,8 +16,8 @@ class SyncPace:
     their thread has to wait for its turn. Another thread would wait twice.
     """
 
-    WINDOW = 128
-    OUTLIER = 10
+    WINDOW: Final = 128
+    OUTLIER: Final = 10
     """A sync counts as no more than this many times the bound: one that hangs for a second says little of the rest."""
 
     def __init__(self, slow_us: int) -> None:
@@ -38,12 +40,12 @@ class SyncPace:
 class Gathering:
     """How many batches have shared a commit lately, and whether to wait for as many.
 
-    In turns of the loop and not by the clock, which a simulation would stop: an idle turn takes some 2 to 5 µs, and a
-    sync as much as fifty.
+    In turns of the loop and not by the clock, which a simulation would stop: an idle turn takes some 1 to 3 µs, and a
+    sync as much as a hundred.
     """
 
-    TURNS_MAX = 48
-    WORK_TURNS = 16
+    TURNS_MAX: Final = 80
+    WORK_TURNS: Final = 27
     """What counts for a turn in which what a log holds was written."""
 
     def __init__(self) -> None:
@@ -76,12 +78,12 @@ class Lookout:
     wait. Where nothing came, it looks less and less often.
     """
 
-    TURNS_MAX = 48
-    ANSWERS_MAX = 16
+    TURNS_MAX: Final = 80
+    ANSWERS_MAX: Final = 16
     """With more at a time there is always one who sends."""
-    SYNCED_ANSWERS_MAX = 4
+    SYNCED_ANSWERS_MAX: Final = 4
     """The same where commits are synced: a sync is a sleep too, so that there is less to gain."""
-    PAUSE_MAX = 256
+    PAUSE_MAX: Final = 256
 
     def __init__(self, answers_max: int) -> None:
         self._answers_max = answers_max

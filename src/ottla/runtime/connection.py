@@ -20,10 +20,10 @@ import asyncio
 import logging
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ottla.errors import BrokerError, ProtocolError
 from ottla.handlers.registry import NOT_TAKEN
@@ -56,7 +56,7 @@ JOIN_BYTES_MAX = 32 * 1024
 
 FRAME_START = struct.Struct(">iiih")
 """The frame's size, then of the request: API key and version as one number, correlation id, length of the client id."""
-_unpack_start = FRAME_START.unpack_from
+_unpack_start: Final[Callable[..., tuple[int, int, int, int]]] = FRAME_START.unpack_from
 _join_api = struct.Struct(">i").pack
 _split_api = struct.Struct(">hh").unpack
 CLIENT_ID_AT = FRAME_START.size

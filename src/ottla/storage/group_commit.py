@@ -34,7 +34,7 @@ from ottla.errors import DiskFailedError, invariant
 from ottla.observability.metrics import Histogram
 from ottla.storage.held import NO_BOUND, SHARE_BYTES_MAX, Held
 from ottla.storage.journal_format import ENTRY_BYTES, Kind, append_entry, append_single, control_entry
-from ottla.storage.pending import FileSync, PendingWrite, Run
+from ottla.storage.pending import FileSync, PendingWrite
 from ottla.types import METADATA_TOPIC_ID
 
 if TYPE_CHECKING:
@@ -522,15 +522,14 @@ def _join(write: PendingWrite) -> list[bytes]:
     """The batches in one piece, for the journal and the segment."""
     pieces = [b"".join(write.buffers)]
     if len(write.runs) == 1 and write.runs[0].buffers is write.buffers:
-        segment, position, end_position, _ = write.runs[0]
-        write.runs = [Run(segment, position, end_position, pieces)]
+        write.runs[0].buffers = pieces
     write.buffers = pieces
     return pieces
 
 
 def _older_records(log: Log, write: PendingWrite) -> Iterable[Syncable]:
     """Segments that hold unsynced records and get none from this write."""
-    written = [segment for segment, *_ in write.runs]
+    written = [run.segment for run in write.runs]
     for segment in reversed(log.segments):
         if segment.unsynced and segment not in written:
             yield FileSync(segment.file())

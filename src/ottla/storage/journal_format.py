@@ -25,7 +25,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.protocol.records import (
     BODY_AT,
@@ -54,11 +54,11 @@ _APPEND_KEY = struct.Struct(">B3x16si")
 _APPEND_FIELDS = struct.Struct(f">{_APPEND_KEY.size}s8sII")
 """`_ENTRY_FIELDS` of an append, with all before the offset as one piece. Of the head of a batch it takes the offset."""
 _CRC_BYTES = _CRC.size
-_pack_append = _APPEND_FIELDS.pack
-_pack_crc = _CRC.pack
-_unpack_crc = _CRC.unpack_from
-_unpack_entry = _ENTRY_FIELDS.unpack
-_unpack_head = HEAD.unpack_from
+_pack_append: Final = _APPEND_FIELDS.pack
+_pack_crc: Final = _CRC.pack
+_unpack_crc: Final = _CRC.unpack_from
+_unpack_entry: Final = _ENTRY_FIELDS.unpack
+_unpack_head: Final = HEAD.unpack_from
 _unpack_last_offset_delta = struct.Struct(">i").unpack_from
 
 BLOCK_HEADER_BYTES = _BLOCK_HEADER.size + _CRC.size

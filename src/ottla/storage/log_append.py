@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ottla.errors import BrokerError, CorruptBatchError, ErrorCode
 from ottla.protocol.records import (
@@ -46,6 +46,8 @@ from ottla.storage.replay import note_abort, replay_batch
 from ottla.storage.segment import NOTHING_HELD, Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.ports import Bytes
     from ottla.storage.producer_state import Ended, Marker
 
@@ -61,9 +63,16 @@ HELD_PIECES_MAX = 64
 takes up to three times its size in memory; to copy every one when it comes costs more than to keep it."""
 HELD_SMALL_BYTES_MAX = 4 << 10
 """Of a share. Larger ones are written soon, and copied only if somebody reads them before."""
-_unpack_header = BATCH_HEADER.unpack_from
-_pack_head = HEAD.pack
-_CLIENT = Origin.CLIENT  # looking up a member of an enumeration costs as much as ten comparisons
+
+Header: TypeAlias = "tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]"
+"""Of a batch. That these are thirteen numbers is what compiled code makes its arithmetic from."""
+
+_unpack_header: Final[Callable[[Bytes], Header]] = BATCH_HEADER.unpack_from
+_unpack_header_at: Final = BATCH_HEADER.unpack_from
+_pack_head: Final = HEAD.pack
+_crc32c: Final = crc32c
+_CLIENT: Final = Origin.CLIENT  # looking up a member of an enumeration costs as much as ten comparisons
+_CLIENT_ATTRIBUTES: Final = CLIENT_ATTRIBUTES
 
 
 class LogAppends(LogState):
@@ -96,10 +105,10 @@ class LogAppends(LogState):
         if magic != MAGIC or length + LENGTH_OVERHEAD_BYTES != size or (size > self._size_max and origin is _CLIENT):
             raise unusable(records, self._config.max_message_bytes)
         body = bytes(records[BODY_AT:])
-        if crc32c(body) != crc:
+        if _crc32c(body) != crc:
             raise wrong_crc(self.partition)
         if origin is _CLIENT and (
-            base_offset or attributes not in CLIENT_ATTRIBUTES or count <= 0 or count != last_offset_delta + 1
+            base_offset or attributes not in _CLIENT_ATTRIBUTES or count <= 0 or count != last_offset_delta + 1
         ):
             raise not_from_a_client(base_offset, attributes, last_offset_delta, count)
         if self._looks_inside:
@@ -216,7 +225,7 @@ class LogAppends(LogState):
         view, at, size = memoryview(records), 0, len(records)
         now_ms = now_ms or self._clock_ms
         while size - at >= RECORDS_AT:
-            fields = _unpack_header(view, at)
+            fields = _unpack_header_at(view, at)
             length = fields[1]
             end = at + length + LENGTH_OVERHEAD_BYTES
             if length < LENGTH_BYTES_MIN:
@@ -229,7 +238,7 @@ class LogAppends(LogState):
     def _append_accepted(self, fields: tuple[int, ...], head: bytes, body: bytes, now_ms: int) -> None:
         base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta, _, max_timestamp_ms = fields[:9]
         last_offset = base_offset + last_offset_delta
-        if magic != MAGIC or crc32c(body) != crc:
+        if magic != MAGIC or _crc32c(body) != crc:
             raise CorruptBatchError(f"{self.partition}: the batch at offset {base_offset} is damaged")
         if base_offset < self.end_offset or last_offset < base_offset:
             raise CorruptBatchError(
@@ -277,7 +286,10 @@ class LogAppends(LogState):
         self.end_offset = last_offset + 1
 
     def _check_time(self, timestamp_ms: int, now_ms: int, origin: Origin) -> None:
-        if origin is Origin.CLIENT and timestamp_ms != _NO_TIMESTAMP:
+        if origin is not Origin.CLIENT or timestamp_ms == _NO_TIMESTAMP:
+            return
+        earliest_ms = now_ms - self._config.message_timestamp_before_max_ms
+        if not earliest_ms <= timestamp_ms <= now_ms + self._config.message_timestamp_after_max_ms:
             raise out_of_time(timestamp_ms, now_ms, self._config)
 
     def begin_epoch(self, leader_epoch: int, now_ms: int) -> None:
@@ -404,11 +416,12 @@ class LogAppends(LogState):
     def finish_write(self, write: PendingWrite) -> None:
         """`write` is in the files."""
         self._in_flight -= 1
-        for segment, position, end_position, _ in write.runs:
+        for run in write.runs:
+            segment = run.segment
             segment.held = NOTHING_HELD
-            segment.written = end_position
+            segment.written = run.end_position
             segment.unsynced = True
-            if not position:
+            if not run.position:
                 self._names_unsynced = True
             if segment.has_index_backlog:
                 _write_backlog(segment)
@@ -416,7 +429,7 @@ class LogAppends(LogState):
                 _give_back_room(segment)
         self.written_offset = write.end_offset
         if self._is_read and segment is self._active:
-            self._know(write.end_offset, end_position)
+            self._know(write.end_offset, run.end_position)
 
     def _write_instead(self, write: PendingWrite) -> None:
         """The segment that was to hold `write` ends before its commit does. OSError if the disk refuses."""
@@ -476,5 +489,4 @@ def _run(segment: Segment, buffers: list[bytes]) -> Run:
     position, segment.taken = segment.taken, segment.position
     if segment.held:  # it goes first, and is not held any more when this is written
         position, buffers = segment.held_from, [b"".join(segment.held), *buffers]
-    # The constructor of a named tuple is Python code, and this is made for every log of every commit.
-    return tuple.__new__(Run, (segment, position, segment.position, buffers))
+    return Run(segment, position, segment.position, buffers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.config import TimestampType
 from ottla.storage import names
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ottla.types import TopicId, TopicPartition
 
 EPOCH_NOT_LOADED = -2
+NO_BOUND_MS: Final = 1 << 60
+"""Further than any timestamp is from now, and a number that compiled code has no object for."""
 NOTHING_PENDING: list[bytes] = []
 """Shared, and never added to: thousands of logs have nothing pending, and one list stays in the processor's cache."""
 
@@ -175,8 +177,8 @@ class LogState:
     def config(self, config: LogConfig) -> None:
         self._config = config
         self._size_max = config.max_message_bytes
-        self._before_max_ms = config.message_timestamp_before_max_ms
-        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._before_max_ms = min(config.message_timestamp_before_max_ms, NO_BOUND_MS)
+        self._after_max_ms = min(config.message_timestamp_after_max_ms, NO_BOUND_MS)
         self._looks_inside = looks_inside(config)
         self.stamps_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         self._active.roll_position = -1

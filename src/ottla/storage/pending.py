@@ -6,7 +6,7 @@ that a thread never reads what the loop may be changing. When the thread is done
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.storage.names import TEMPORARY
 
@@ -23,13 +23,16 @@ class Syncable(Protocol):
         """What it stands for is on the medium when this returns. Any thread. OSError as the disk raises it."""
 
 
-class Run(NamedTuple):
+class Run:
     """The part of a write that goes into one segment."""
 
-    segment: Segment
-    position: int
-    end_position: int
-    buffers: list[bytes]
+    __slots__ = ("buffers", "end_position", "position", "segment")
+
+    def __init__(self, segment: Segment, position: int, end_position: int, buffers: list[bytes]) -> None:
+        self.segment = segment
+        self.position = position
+        self.end_position = end_position
+        self.buffers = buffers
 
 
 class PendingWrite:
@@ -55,16 +58,16 @@ class PendingWrite:
 
     def run(self) -> None:
         """Write into the segment files. Any thread. After an OSError the log must be reloaded."""
-        for segment, position, _, buffers in self.runs:
-            if not position:
+        for run in self.runs:
+            if not run.position:
                 self.log.ensure_directory()
-            segment.writable_file().pwritev(buffers, position)
+            run.segment.writable_file().pwritev(run.buffers, run.position)
 
     def files(self) -> list[Syncable]:
         """After `run`: what to sync so that the write is durable without a journal, unless the log `has_debts`. Any
         thread."""
-        files: list[Syncable] = [FileSync(segment.writable_file()) for segment, *_ in self.runs]
-        if any(position == 0 for _, position, *_ in self.runs):
+        files: list[Syncable] = [FileSync(run.segment.writable_file()) for run in self.runs]
+        if any(run.position == 0 for run in self.runs):
             files += name_syncs(self.log.disk, self.log.directory)
         return files
 
