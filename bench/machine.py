@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.package import form
+
 LOOK_S = 0.3
 _BUSY_SHARE = 0.25
 _STAT = Path("/proc/stat")
@@ -55,6 +57,7 @@ def machine() -> dict[str, Any]:
         "python": _python(),
         "java": _java(),
         "commit": _commit(),
+        "ottla": form(),
     }
 
 

@@ -161,6 +161,7 @@ def _when(measured: dict[str, Any]) -> str:
     runs = f"{measured['repetitions']} repetition{'s' if measured['repetitions'] > 1 else ''}"
     on = measured["machine"]
     parts = [f"Measured {measured['measured_at']} at {on['commit']} on {on['cpu']}", f"{measured['form']} form", runs]
+    parts.append(f"Ottla {on.get('ottla', 'pure Python')}")
     if measured["seconds"]:
         parts.append(f"windows of {measured['seconds']:g} s")
     others = measured["others"]

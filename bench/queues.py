@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bench.machine import others_cores
 from bench.native import DriverError, Measured
+from bench.package import environment
 from bench.plan import Plan, Run
 from bench.queue_kinds import KINDS
 from bench.queue_worker import MESSAGE
@@ -78,8 +79,9 @@ def _fill(system: str, directory: Path, count: int) -> None:
 def _work(system: str, directory: Path, action: str, processes: int, seconds: float) -> list[Measured]:
     """What each process says it did."""
     command = [sys.executable, "-m", "bench.queue_worker", system, str(directory), action, str(seconds)]
+    pipe = subprocess.PIPE
     workers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment())
         for _ in range(processes)
     ]
     try:

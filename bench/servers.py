@@ -1,6 +1,5 @@
 """The servers under test, each a process of its own that can be paused while another one is measured."""
 
-import compileall
 import os
 import random
 import shutil
@@ -14,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import apache_kafka
+from bench.package import environment, package
 from bench.processes import cpu_s, rss_mb, stop
 from bench.wire import wait_until_ready
 
-_PACKAGE = Path(__file__).parents[1] / "src" / "ottla"
 _READY_WITHIN_S = 300.0
 """A broker that reads ten gigabytes again after a crash takes its time."""
 _STOPPED_WITHIN_S = 60.0
@@ -137,7 +136,7 @@ class Server(ABC):
 
 
 class Ottla(Server):
-    """`ottla start` from this repository."""
+    """`ottla start` of this repository, as a wheel of it has it."""
 
     def __init__(self, directory: Path, durability: str) -> None:
         super().__init__(directory)
@@ -150,8 +149,8 @@ class Ottla(Server):
         return self.ports[0] + 1
 
     def prepare(self) -> None:
-        """Compile what has changed, as an installation does: Python may have been told to leave no bytecode behind."""
-        compileall.compile_dir(_PACKAGE, quiet=1)
+        """Before the clock runs: what has changed is compiled."""
+        package()
 
     def _launch(self, number: int) -> subprocess.Popen[bytes]:
         return self._run(number, [])
@@ -162,7 +161,7 @@ class Ottla(Server):
         command += ["--data-dir", str(self.directory / f"data-{number}"), "--durability", self._durability, *options]
         command += ["--set", "log.file_delete_delay_ms=0"]  # or the files of one run are removed in the next
         with open(self.directory / "server.log", "ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment())
 
 
 class OttlaCluster(Ottla):
