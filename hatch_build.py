@@ -63,7 +63,8 @@ def _build_libraries(directory: str, scratch: str) -> None:
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
-    extensions = mypycify([*_MYPY_OPTIONS, *modules()], group_name=GROUP, target_dir=scratch, debug_level="0")
+    options = [*_MYPY_OPTIONS, f"--cache-dir={scratch}/mypy"]
+    extensions = mypycify([*options, *modules()], group_name=GROUP, target_dir=scratch, debug_level="0")
     command = build_ext(Distribution({"name": GROUP, "ext_modules": extensions}))
     command.build_lib, command.build_temp = directory, scratch
     command.ensure_finalized()
@@ -90,7 +91,8 @@ def build(directory: Path) -> None:
 
 def _digest_of_sources() -> str:
     digest = hashlib.sha256(sys.version.encode())
-    sources = [path for path in sorted(SOURCE.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    files = [path for package in PACKAGES for path in sorted((SOURCE / package).rglob("*")) if path.is_file()]
+    sources = [path for path in files if "__pycache__" not in path.parts]
     for path in (Path(__file__), ROOT / "pyproject.toml", *sources):
         digest.update(f"{path.relative_to(ROOT)} {path.stat().st_size} ".encode() + path.read_bytes())
     return digest.hexdigest()
