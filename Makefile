@@ -11,7 +11,7 @@ SEEDS   ?= 200
 MINUTES ?= 30
 NODES   ?= 3
 ITEM    ?= all
-# What is run on the compiled form as well; on the sources everything is. COMPILED_TESTS=tests takes a quarter of an hour.
+# What is run on the compiled form as well; on the sources everything is.
 COMPILED_TESTS ?= $(addprefix tests/,storage replication handlers runtime protocol/test_one_fetch.py simulation/test_no_loss.py)
 FORM    ?= normal
 
