@@ -40,8 +40,10 @@ _LOGGING = """\
 </Configuration>
 """
 _CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-_SERVER_JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
-_CLIENT_JVM = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
+_SCRIPTS_JVM = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+"""How Kafka's scripts run whatever they run, as far as it is not a matter of course today."""
+_SERVER_JVM = ("-Xms1g", "-Xmx1g", *_SCRIPTS_JVM)
+_CLIENT_JVM = ("-Xmx512m", *_SCRIPTS_JVM)
 _TOOL_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
