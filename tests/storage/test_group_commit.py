@@ -340,6 +340,23 @@ def test_a_restarted_log_is_empty_and_goes_on_where_it_was_told() -> None:
     assert (log.start_offset, log.end_offset) == (100, 101)
 
 
+def test_a_log_is_not_cut_while_something_waits_to_be_committed() -> None:
+    manager = start(CrashingDisk())
+    commit(manager, count=3)
+    append(manager)
+    append(manager, B)
+    for cut in (manager.truncate, manager.restart):
+        with pytest.raises(InvariantError, match="is cut when all that was appended to it is committed"):
+            cut(log_of(manager), 1)
+    manager.group_commit.commit()
+    assert log_of(manager).end_offset == 4
+
+    append(manager, B)
+    manager.truncate(log_of(manager), 1)
+    manager.group_commit.commit()
+    assert (log_of(manager).end_offset, log_of(manager, B).end_offset) == (1, 2)
+
+
 def test_controls_of_a_failed_commit_are_in_the_next() -> None:
     disk = CrashingDisk()
     manager = start(disk)

@@ -272,10 +272,13 @@ class GroupCommit:
     def control(self, kind: Kind, log: Log, offset: int, apply: Step | None = None) -> None:
         """Journal what happens to `log`, with the next commit; when that is durable `apply` is called, in the loop.
 
-        Nothing may be appended to the log between a TRUNCATE or RESTART and its `apply`.
+        Nothing may be appended to the log between a TRUNCATE or RESTART and its `apply`, and nothing may wait for a
+        commit before it: in the journal it would stand behind the cut, and be there again after a crash.
         """
-        if kind in (Kind.TRUNCATE, Kind.RESTART) and not self._is_journaled(log):
-            kind = Kind.UNJOURNALED
+        if kind in (Kind.TRUNCATE, Kind.RESTART):
+            invariant(log not in self.dirty, "a log is cut when all that was appended to it is committed")
+            if not self._is_journaled(log):
+                kind = Kind.UNJOURNALED
         self._controls.append(Control(kind, log.topic_id, log.partition.partition, offset, log, apply))
 
     def remove(self, topic_id: TopicId, partition: int, log: Log | None) -> None:
