@@ -76,6 +76,11 @@ class File(Protocol):
     def sync(self) -> None:
         """Data and the size are on the medium when this returns (fdatasync). May be called from any thread."""
 
+    def sync_in_pieces(self, since: int) -> None:
+        """The same, of a file that may have much to write from `since` on: little at a time, so that the syncs of other
+        files do not wait for all of it. For what nobody waits for.
+        """
+
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.runtime.disk import IOV_MAX, OsDisk
+from ottla.runtime import disk as disk_module
+from ottla.runtime.disk import IOV_MAX, PIECE_BYTES, OsDisk
 
 
 @pytest.fixture
@@ -197,6 +198,75 @@ def test_truncating_and_allocating_change_the_size_as_promised(disk: OsDisk) -> 
     assert file.size() == 3
     assert os.stat(f"{disk.root}/a").st_blocks * 512 >= 1 << 20
     assert disk.free_bytes() > 0
+
+
+class TestInPieces:
+    @pytest.fixture
+    def calls(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int] | str]:
+        """What a sync in pieces asks for: stretches, and syncs."""
+        calls: list[tuple[int, int] | str] = []
+        write_back, fdatasync = disk_module._write_back, os.fdatasync
+
+        def noted_write_back(descriptor: int, position: int, size: int) -> bool:
+            calls.append((position, size))
+            return write_back(descriptor, position, size)
+
+        def noted_sync(descriptor: int) -> None:
+            calls.append("sync")
+            fdatasync(descriptor)
+
+        monkeypatch.setattr(disk_module, "_write_back", noted_write_back)
+        monkeypatch.setattr(os, "fdatasync", noted_sync)
+        return calls
+
+    def test_each_is_written_by_itself_and_a_sync_follows(
+        self, disk: OsDisk, calls: list[tuple[int, int] | str]
+    ) -> None:
+        file = disk.open("a", create=True)
+        file.pwritev([bytes(3 * PIECE_BYTES)], 0)
+        file.sync_in_pieces(PIECE_BYTES - 1)
+
+        first = PIECE_BYTES - 1
+        pieces = [(first, PIECE_BYTES), (first + PIECE_BYTES, PIECE_BYTES), (first + 2 * PIECE_BYTES, PIECE_BYTES)]
+        assert calls == [*pieces, "sync"]
+
+    def test_a_file_that_has_become_shorter_is_synced_too(
+        self, disk: OsDisk, calls: list[tuple[int, int] | str]
+    ) -> None:
+        file = disk.open("a", create=True)
+        file.pwritev([b"abc"], 0)
+        file.sync_in_pieces(10)
+        assert calls == ["sync"]
+
+    @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM, errno.EINVAL])
+    def test_where_the_system_can_t_it_is_one_sync(
+        self, disk: OsDisk, calls: list[tuple[int, int] | str], monkeypatch: pytest.MonkeyPatch, error: int
+    ) -> None:
+        monkeypatch.setattr(disk_module, "_sync_file_range", lambda: lambda *_: error)
+        file = disk.open("a", create=True)
+        file.pwritev([bytes(3 * PIECE_BYTES)], 0)
+        file.sync_in_pieces(0)
+        assert calls == [(0, PIECE_BYTES), "sync"]
+
+    def test_an_error_of_the_disk_is_one_of_the_sync(
+        self, disk: OsDisk, calls: list[tuple[int, int] | str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(disk_module, "_sync_file_range", lambda: lambda *_: errno.EIO)
+        file = disk.open("a", create=True)
+        file.pwritev([b"abc"], 0)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            file.sync_in_pieces(0)
+        assert calls == [(0, PIECE_BYTES)]
+
+    def test_the_system_is_heard(self, disk: OsDisk) -> None:
+        """A closed descriptor is an error of the real call."""
+        file = disk.open("a", create=True)
+        file.pwritev([b"abc"], 0)
+        descriptor = os.open(f"{disk.root}/a", os.O_RDONLY)
+        assert disk_module._write_back(descriptor, 0, PIECE_BYTES)
+        os.close(descriptor)
+        with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+            disk_module._write_back(descriptor, 0, PIECE_BYTES)
 
 
 def test_the_whole_disk_can_be_synced(tmp_path: Path) -> None:

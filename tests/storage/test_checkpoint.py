@@ -11,7 +11,20 @@ from ottla.testing.disk import CrashingDisk, Fault, Operation
 from ottla.testing.disk_model import NOTHING_UNSYNCED
 from ottla.types import TopicPartition, topic_id_text
 
-from .helpers_journal import CONFIG, IDS, A, B, append, begin_checkpoint, commit, log_of, run_all, small_batch, start
+from .helpers_journal import (
+    CONFIG,
+    IDS,
+    A,
+    B,
+    append,
+    begin_checkpoint,
+    checkpoint,
+    commit,
+    log_of,
+    run_all,
+    small_batch,
+    start,
+)
 
 
 def test_after_a_checkpoint_the_segments_hold_everything_and_the_journal_is_not_needed() -> None:
@@ -95,6 +108,26 @@ def test_what_has_gathered_is_synced_where_the_logs_to_come_are_deleted() -> Non
     after = disk.crash(NOTHING_UNSYNCED)
     assert KnownOffsets.read(after).of(b"m" * 16, 0).recovery_point == 1
     assert after.size("many-0/00000000000000000000.log") == log.segments[0].size_bytes
+
+
+def test_segments_are_synced_in_pieces_from_where_the_last_checkpoint_ended() -> None:
+    disk = CrashingDisk()
+    manager = start(disk)
+    commit(manager, count=5)
+    checkpoint(manager)
+    first = log_of(manager).segments[0].size_bytes
+    commit(manager, count=2)
+    checkpoint(manager)
+    checkpoint(manager)
+    second = log_of(manager).segments[0].size_bytes
+    again = disk.crash(NOTHING_UNSYNCED)
+    manager = start(again)
+    commit(manager)
+    checkpoint(manager)
+
+    segment = f"{A}/00000000000000000000.log"
+    assert disk.counters.synced_in_pieces == [(segment, 0), (segment, first)]
+    assert again.counters.synced_in_pieces == [(segment, 0), (segment, second)]  # the first is recovery's
 
 
 def test_a_log_that_is_cut_meanwhile_is_synced_up_to_the_cut_only() -> None:

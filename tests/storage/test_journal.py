@@ -6,7 +6,15 @@ import pytest
 
 from ottla.ports import Bytes
 from ottla.protocol.records import BODY_AT, Record, build_batch
-from ottla.storage.journal import DIRECTORY, FREE_FILES_MAX, Block, FilePreparation, Journal, file_path
+from ottla.storage.journal import (
+    DIRECTORY,
+    FREE_FILES_MAX,
+    ZEROS_SYNC_BYTES,
+    Block,
+    FilePreparation,
+    Journal,
+    file_path,
+)
 from ottla.storage.journal_format import (
     ENTRY_BYTES,
     SECTOR_BYTES,
@@ -212,6 +220,8 @@ def test_the_next_file_is_prepared_when_the_current_one_is_half_full() -> None:
     preparation.run()
     journal.add(preparation)
     assert disk.crash(NOTHING_UNSYNCED).size(file_path(1)) == 4 << 20
+    pieces = disk.counters.synced_paths.count(file_path(1)) - 1
+    assert pieces == (4 << 20) // ZEROS_SYNC_BYTES
     writes_before = disk.counters.bytes_written
     commit(journal, 2, size=600_000)
 

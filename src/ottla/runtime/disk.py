@@ -23,7 +23,8 @@ import resource
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from types import TracebackType
 
 from ottla.ports import Bytes, Sendable, Stretch
@@ -34,6 +35,12 @@ IOV_MAX = os.sysconf("SC_IOV_MAX")
 _CLOSED = -1
 _OPEN_FILES_DEFAULT = 1_000
 _FALLOC_FL_KEEP_SIZE = 1
+PIECE_BYTES = 1 << 20
+"""What a sync in pieces lets the disk have at a time, about a millisecond of it."""
+_WAIT_WRITE_AND_WAIT = 7
+"""All three flags of `sync_file_range`."""
+_CAN_T_WRITE_BACK = frozenset({errno.ENOSYS, errno.EINVAL, errno.ESPIPE, errno.EPERM, errno.EOPNOTSUPP})
+"""Errors that say nothing of the data: not every file system and sandbox knows the call."""
 
 
 class OsFile:
@@ -93,6 +100,13 @@ class OsFile:
             os.fdatasync(descriptor)
         finally:
             self._pins.pop()
+
+    def sync_in_pieces(self, since: int) -> None:
+        with _Pinned(self) as descriptor:
+            for position in range(since, os.fstat(descriptor).st_size, PIECE_BYTES):
+                if not _write_back(descriptor, position, PIECE_BYTES):
+                    break
+        self.sync()
 
     def truncate(self, size: int) -> None:
         with _Pinned(self) as descriptor:
@@ -375,6 +389,33 @@ def _reserve(descriptor: int, size: int) -> None:
     if libc.fallocate(*arguments) != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
+
+
+def _write_back(descriptor: int, position: int, size: int) -> bool:
+    """Write what the page cache has of this stretch, and wait for it; False if the system can't. It is not durable by
+    that: the disk has caches of its own. OSError as of a sync, which will not tell of the same error again.
+    """
+    error = _sync_file_range()(descriptor, position, size)
+    if error and error not in _CAN_T_WRITE_BACK:
+        raise OSError(error, os.strerror(error))
+    return not error
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int], int]:
+    """Of which Python knows nothing. Returns the number of its error."""
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
+    if function is None:
+        return lambda *_: errno.ENOSYS
+    function.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+
+    def call(descriptor: int, position: int, size: int) -> int:
+        failed = function(descriptor, position, size, _WAIT_WRITE_AND_WAIT) != 0
+        return ctypes.get_errno() if failed else 0
+
+    return call
 
 
 def _remove_tree(path: str) -> None:

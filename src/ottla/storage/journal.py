@@ -46,6 +46,8 @@ RESERVE_BYTES = 16 << 20
 """What is left on the disk for the node's own records and blocks. Files are not made in advance from that."""
 NO_TURN = 1 << 62
 _ZEROS = bytes(256 << 10)
+ZEROS_SYNC_BYTES = 1 << 20
+"""Zeros are synced in such pieces: a commit that comes meanwhile waits for one of them, and not for all of a file."""
 
 
 class JournalFile:
@@ -291,6 +293,8 @@ def _zeroed(disk: Disk, number: int, size_bytes: int, *, leave_bytes: int = 0) -
             if leave_bytes and disk.free_bytes() < leave_bytes + len(_ZEROS):
                 raise OSError(errno.ENOSPC, "No space is left but the reserve", path)
             file.pwritev([_ZEROS[: size_bytes - at]], at)
+            if (at + len(_ZEROS)) % ZEROS_SYNC_BYTES == 0:
+                file.sync()
     except OSError:
         disk.remove(path)  # a part of it would only take room that is missing
         raise

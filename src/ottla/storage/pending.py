@@ -77,17 +77,24 @@ class PendingWrite:
 
 
 class FileSync:
-    """The bytes of one file; one that nobody will use soon is closed afterwards."""
+    """The bytes of one file; one that nobody will use soon is closed afterwards.
 
-    __slots__ = ("_and_close", "_file")
+    With `since` in pieces: what lies before it was synced already, and nobody waits for the rest.
+    """
 
-    def __init__(self, file: File, *, and_close: bool = False) -> None:
+    __slots__ = ("_and_close", "_file", "_since")
+
+    def __init__(self, file: File, *, and_close: bool = False, since: int | None = None) -> None:
         self._file = file
         self._and_close = and_close
+        self._since = since
 
     def sync(self) -> None:
         try:
-            self._file.sync()
+            if self._since is None:
+                self._file.sync()
+            else:
+                self._file.sync_in_pieces(self._since)
         except FileNotFoundError:
             return  # retention or truncation removed the file while this waited for its turn: nothing is left to keep
         self.synced()

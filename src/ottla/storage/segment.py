@@ -50,6 +50,7 @@ class Segment:
         "_disk",
         "_file",
         "_offsets",
+        "_taken_bytes",
         "_times",
         "_txns",
         "base_offset",
@@ -98,6 +99,8 @@ class Segment:
         """Where the log ended without them."""
         self.preallocate_bytes = 0
         self.unsynced = False
+        self._taken_bytes = max(0, size_bytes)  # it may not be known yet
+        """How much of the file `take_unsynced` has taken before. No more than a hint: it may be cut meanwhile."""
         self.has_index_backlog = False
         """Whether enough index entries have gathered to be worth a write."""
         self.first_timestamp_ms = UNKNOWN
@@ -393,7 +396,8 @@ class Segment:
         targets: list[Syncable] = []
         if self.unsynced:
             self.unsynced = False
-            targets.append(FileSync(self.file()))
+            targets.append(FileSync(self.file(), since=self._taken_bytes))
+            self._taken_bytes = self.written
         indexes = [index.file.sync_target() for index in (self._offsets, self._times) if index is not None]
         if self._txns is not None:
             indexes.append(self._txns.sync_target())

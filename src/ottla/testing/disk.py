@@ -71,6 +71,8 @@ class Counters:
     bytes_read: int = 0
     reads: int = 0
     synced_paths: list[str] = field(default_factory=list)
+    synced_in_pieces: list[tuple[str, int]] = field(default_factory=list)
+    """Which files were, and from where on."""
 
 
 class CrashingFile:
@@ -99,6 +101,10 @@ class CrashingFile:
 
     def sync(self) -> None:
         self._disk.sync_file(self.path, self._node)
+
+    def sync_in_pieces(self, since: int) -> None:
+        self._disk.counters.synced_in_pieces.append((self.path, since))
+        self.sync()
 
     def truncate(self, size: int) -> None:
         self._disk.step(Operation.TRUNCATE, self.path)
