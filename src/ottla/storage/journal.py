@@ -102,7 +102,7 @@ class FilePreparation:
         self.made: JournalFile | None = None
 
     def run(self) -> None:
-        file = _zeroed(self._disk, self._number, self._size_bytes, leave_bytes=RESERVE_BYTES)
+        file = _zeroed(self._disk, self._number, self._size_bytes, in_background=True)
         file.sync()
         self._disk.sync_directory(DIRECTORY)
         self.made = JournalFile(self._disk, self._number, file, self._size_bytes, new_name=False)
@@ -271,7 +271,7 @@ class Journal:
             self._disk.make_directory(DIRECTORY)
             self._disk.sync_directory("")
             capacity_bytes = max(min(FIRST_FILE_BYTES, self._file_size_bytes), round_up(size_bytes))
-            file = _zeroed(self._disk, number, capacity_bytes)
+            file = _zeroed(self._disk, number, capacity_bytes, in_background=False)
         return JournalFile(self._disk, number, file, capacity_bytes, new_name=True)
 
     def _make_free(self, file: JournalFile) -> None:
@@ -284,16 +284,16 @@ class Journal:
             self._disk.remove(file_path(file.number))
 
 
-def _zeroed(disk: Disk, number: int, size_bytes: int, *, leave_bytes: int = 0) -> File:
-    """OSError if that does not leave so much on the disk."""
+def _zeroed(disk: Disk, number: int, size_bytes: int, *, in_background: bool) -> File:
+    """In the background in pieces; OSError if that does not leave the reserve on the disk."""
     path = file_path(number)
     file = disk.open(path, create=True)
     try:
         for at in range(0, size_bytes, len(_ZEROS)):
-            if leave_bytes and disk.free_bytes() < leave_bytes + len(_ZEROS):
+            if in_background and disk.free_bytes() < RESERVE_BYTES + len(_ZEROS):
                 raise OSError(errno.ENOSPC, "No space is left but the reserve", path)
             file.pwritev([_ZEROS[: size_bytes - at]], at)
-            if (at + len(_ZEROS)) % ZEROS_SYNC_BYTES == 0:
+            if in_background and (at + len(_ZEROS)) % ZEROS_SYNC_BYTES == 0:
                 file.sync()
     except OSError:
         disk.remove(path)  # a part of it would only take room that is missing
