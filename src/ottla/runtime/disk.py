@@ -36,7 +36,7 @@ _CLOSED = -1
 _OPEN_FILES_DEFAULT = 1_000
 _FALLOC_FL_KEEP_SIZE = 1
 PIECE_BYTES = 1 << 20
-"""What a sync in pieces lets the disk have at a time, about a millisecond of it."""
+"""What a sync in pieces lets the disk have at a time."""
 _WAIT_WRITE_AND_WAIT = 7
 """All three flags of `sync_file_range`."""
 _CAN_T_WRITE_BACK = frozenset({errno.ENOSYS, errno.EINVAL, errno.ESPIPE, errno.EPERM, errno.EOPNOTSUPP})
