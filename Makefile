@@ -14,6 +14,9 @@ ITEM    ?= all
 # What is run on the compiled form as well; on the sources everything is.
 COMPILED_TESTS ?= $(addprefix tests/,storage replication handlers runtime protocol/test_one_fetch.py simulation/test_no_loss.py)
 FORM    ?= normal
+# A test that is stuck in C code, with Python's lock, heeds no time-out, and keeps the other workers from its share of the
+# tests as well. This ends its worker, with the stacks of its threads; later than the time-out of any test of these targets.
+UNSTICK := -o faulthandler_timeout=960 -o faulthandler_exit_on_timeout=true
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test lint types imports unit compiled unit-compiled interop bench bench-full bench-quick bench-cluster bench-spark crash chaos spark-crash spark-cluster demo simulate screenshots clean
@@ -53,14 +56,14 @@ imports: install  ## import-linter: the layers of docs/ARCHITECTURE.md
 unit: compiled  ## pytest
 	$(BIN)/python -m tests.programs
 	$(BIN)/python -m compileall -q src
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not interop and not long'
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(UNSTICK) -m 'not interop and not long'
 
 compiled: install  ## the package as wheels have it, with its hot modules compiled by mypyc, in build/compiled (two minutes)
 	$(BIN)/python hatch_build.py build/compiled
 
 unit-compiled: compiled  ## pytest on it: what every request goes through, and clusters under faults
 	$(BIN)/python -m compileall -q build/compiled
-	PYTHONPATH=build/compiled $(BIN)/pytest -n $(WORKERS) --dist worksteal -m 'not pure and not interop and not long' $(COMPILED_TESTS)
+	PYTHONPATH=build/compiled $(BIN)/pytest -n $(WORKERS) --dist worksteal $(UNSTICK) -m 'not pure and not interop and not long' $(COMPILED_TESTS)
 
 interop: install  ## Kafka's own tools and dump-log against a node (needs Java and Maven)
 	$(BIN)/python -m tests.interop.kafka_tools
