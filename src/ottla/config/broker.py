@@ -120,6 +120,10 @@ class BrokerConfig:
     themselves among them, form a new cluster together."""
     rack: str | None = setting(None, kafka=("broker.rack",))
     """Where the node stands. Replicas of a partition are put on different racks where there are enough."""
+    turn_us: int = setting(100, at_least=0, at_most=100_000)
+    """How long the node's turns at the processor are while no other node of its cluster is at the same host: the
+    shorter they are, the sooner Linux (6.12 and newer) lets it in where clients on the same machine take all of it. 0
+    leaves that to the system, which is better where nodes share a machine under different host names."""
 
     num_partitions: int = setting(1, at_least=1, at_most=100_000, kafka=("num.partitions",))
     """Partitions of a topic whose creator names no number, or that is created by first use."""

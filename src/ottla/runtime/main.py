@@ -14,6 +14,7 @@ from ottla.config import BrokerConfig
 from ottla.runtime.disk import allow_open_files
 from ottla.runtime.memory import keep_buffers_at_hand, quiet_collector
 from ottla.runtime.node import Node
+from ottla.runtime.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,9 @@ async def _serve(config: BrokerConfig, cluster_port_if_free: int | None, beside:
         return
     keep_buffers_at_hand()
     quiet_collector()
+    turns = Turns(config, lambda: node.image)
+    node.on_brokers_changed = turns.choose
+    turns.choose()
     companion = None
     try:
         companion = beside(node) if beside is not None else None

@@ -124,6 +124,8 @@ class Node:
         """Those that this node has for its own controller."""
         self.on_broken: Callable[[], None] = _nothing
         """Called when the node should be stopped, since others do its work: its disk has failed."""
+        self.on_brokers_changed: Callable[[], None] = _nothing
+        """Called when the cluster's metadata tells of other brokers than before, or other things of them."""
         self._leaving: asyncio.Task[bool] | None = None
         self._outbox = Outbox()
         self._server = Server(
@@ -473,6 +475,8 @@ class Node:
             self.partitions.configs_changed(self.image.topics if every else named)
         if changes.client_quotas:
             self.quotas.update(self.image)
+        if changes.brokers:
+            self.on_brokers_changed()
         self.new_topics.image_changed()
         self.vanished.image_changed()
         self.lifecycle.image_changed()
