@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,13 @@ def test_truncating_and_allocating_change_the_size_as_promised(disk: OsDisk) -> 
     assert disk.free_bytes() > 0
 
 
+def failing(error: int) -> Callable[..., None]:
+    def call(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    return call
+
+
 class TestInPieces:
     @pytest.fixture
     def calls(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int] | str]:
@@ -242,7 +250,7 @@ class TestInPieces:
     def test_where_the_system_can_t_it_is_one_sync(
         self, disk: OsDisk, calls: list[tuple[int, int] | str], monkeypatch: pytest.MonkeyPatch, error: int
     ) -> None:
-        monkeypatch.setattr(disk_module, "_sync_file_range", lambda: lambda *_: error)
+        monkeypatch.setattr(disk_module, "_sync_file_range", failing(error))
         file = disk.open("a", create=True)
         file.pwritev([bytes(3 * PIECE_BYTES)], 0)
         file.sync_in_pieces(0)
@@ -251,7 +259,7 @@ class TestInPieces:
     def test_an_error_of_the_disk_is_one_of_the_sync(
         self, disk: OsDisk, calls: list[tuple[int, int] | str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(disk_module, "_sync_file_range", lambda: lambda *_: errno.EIO)
+        monkeypatch.setattr(disk_module, "_sync_file_range", failing(errno.EIO))
         file = disk.open("a", create=True)
         file.pwritev([b"abc"], 0)
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):

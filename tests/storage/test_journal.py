@@ -9,7 +9,7 @@ from ottla.protocol.records import BODY_AT, Record, build_batch
 from ottla.storage.journal import (
     DIRECTORY,
     FREE_FILES_MAX,
-    ZEROS_SYNC_BYTES,
+    STRETCH_BYTES,
     Block,
     FilePreparation,
     Journal,
@@ -207,26 +207,77 @@ def test_a_file_is_not_written_over_before_a_durable_block_says_that_it_is_not_n
             journal.release(block.sequence + 1)
 
 
-def test_the_next_file_is_prepared_when_the_current_one_is_half_full() -> None:
+def make_next(journal: Journal) -> int:
+    """What should be made of the next file by now. Returns in how many runs."""
+    runs = 0
+    while (preparation := journal.preparation()) is not None:
+        preparation.run()
+        journal.add(preparation)
+        runs += 1
+    return runs
+
+
+def test_the_next_file_is_made_once_three_quarters_of_the_current_one_are_full() -> None:
     disk = CrashingDisk()
     journal = journal_on(disk, file_size_bytes=4 << 20)
     commit(journal, 0)
     assert journal.preparation() is None
 
-    commit(journal, 1, size=600_000)
+    commit(journal, 1, size=790_000)
     preparation = journal.preparation()
     assert isinstance(preparation, FilePreparation)
     assert journal.preparation() is None
     preparation.run()
     journal.add(preparation)
+    assert journal.preparation() is None
     assert disk.crash(NOTHING_UNSYNCED).size(file_path(1)) == 4 << 20
-    pieces = disk.counters.synced_paths.count(file_path(1)) - 1
-    assert pieces == (4 << 20) // ZEROS_SYNC_BYTES
+    assert (file_path(1), 0) in disk.counters.synced_in_pieces
     writes_before = disk.counters.bytes_written
     commit(journal, 2, size=600_000)
 
     assert disk.counters.bytes_written - writes_before < 700_000
     assert offsets_in(disk.crash(NOTHING_UNSYNCED)) == [0, 1, 2]
+
+
+def test_what_is_made_of_the_next_file_keeps_up_with_what_is_filled_of_the_third_quarter_of_this_one() -> None:
+    disk = CrashingDisk()
+    journal = journal_on(disk, file_size_bytes=8 << 20)
+    made = []
+    for offset in range(2_000):  # a sector each, in a first file of 2,048
+        commit(journal, offset)
+        if journal.is_at_a_turn:
+            make_next(journal)
+        made.append(disk.size(file_path(1)) if disk.exists(file_path(1)) else 0)
+
+    # Of the third quarter, which has 512 sectors. The file's own header is one more.
+    filled = [(number + 2 - 1_024) / 512 for number in range(2_000)]
+    assert all(size == 0 for size, part in zip(made, filled, strict=True) if part < 0)
+    assert all(part * (8 << 20) <= size for size, part in zip(made, filled, strict=True) if 0 <= part <= 1)
+    most = STRETCH_BYTES + (8 << 20) // 512
+    assert all(size <= part * (8 << 20) + most for size, part in zip(made, filled, strict=True) if part >= 0)
+    assert len(set(made)) - 1 == (8 << 20) // STRETCH_BYTES
+    assert disk.crash(NOTHING_UNSYNCED).size(file_path(1)) == 8 << 20
+
+
+def test_a_file_that_was_made_in_part_when_the_node_stopped_is_no_obstacle() -> None:
+    disk = CrashingDisk()
+    journal = journal_on(disk, file_size_bytes=8 << 20)
+    commit(journal, 0, size=530_000)
+    commit(journal, 1)
+    preparation = journal.preparation()
+    assert preparation is not None
+    preparation.run()
+    journal.add(preparation)
+    assert 0 < disk.size(file_path(1)) < 8 << 20
+    resume = journal.position
+    journal.close()
+
+    again = Journal(disk, Random(2), file_size_bytes=8 << 20, resume=resume)
+    for offset in range(2, 40):
+        commit(again, offset, size=300_000)
+        make_next(again)
+
+    assert offsets_in(disk.crash(NOTHING_UNSYNCED)) == list(range(2, 40))
 
 
 def test_it_says_when_a_file_was_begun_or_is_half_full_and_in_between_it_does_not() -> None:
@@ -236,10 +287,7 @@ def test_it_says_when_a_file_was_begun_or_is_half_full_and_in_between_it_does_no
         commit(journal, offset)
         if journal.is_at_a_turn:
             turns.append((journal.position.file_number, journal.position.position // SECTOR_BYTES))
-            preparation = journal.preparation()
-            if preparation is not None:
-                preparation.run()
-                journal.add(preparation)
+            make_next(journal)
 
     assert [number for number, _ in turns] == [0, 0, 1, 1]
     begun, half = (1, 4), (32, 35)
@@ -263,10 +311,7 @@ def test_files_grow_step_by_step_and_small_ones_are_not_used_again() -> None:
     for offset in range(60):
         block = commit(journal, offset, size=1 << 19)
         journal.release(block.sequence)
-        preparation = journal.preparation()
-        if preparation is not None:
-            preparation.run()
-            journal.add(preparation)
+        make_next(journal)
         sizes.append(block.into.capacity_bytes >> 20)
         assert offsets_in(disk.crash(NOTHING_UNSYNCED))[-1] == offset
 

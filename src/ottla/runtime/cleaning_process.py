@@ -19,10 +19,12 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.errors import CorruptBatchError, StorageError
 from ottla.runtime import priority
+from ottla.runtime.c_library import c_function
 from ottla.runtime.disk import OsDisk
 from ottla.storage.compaction_task import Done, Task
 
@@ -123,9 +125,8 @@ def main(root: str, broker: int) -> None:
 
 
 def _die_with_parent() -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    with suppress(OSError):
+        c_function("prctl", "c_int", "c_ulong")(_PR_SET_PDEATHSIG, _SIGKILL)
 
 
 if __name__ == "__main__":

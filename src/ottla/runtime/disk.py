@@ -23,11 +23,11 @@ import resource
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from types import TracebackType
 
 from ottla.ports import Bytes, Sendable, Stretch
+from ottla.runtime.c_library import c_function
 
 log = logging.getLogger(__name__)
 
@@ -281,14 +281,9 @@ class OsDisk:
 
     def sync(self) -> None:
         """Linux tells of failed writes here since 5.8; before that, only a sync of the file itself did."""
-        import ctypes  # rarely needed, and not cheap to load
-
-        libc = ctypes.CDLL(None, use_errno=True)
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            if libc.syncfs(descriptor) != 0:
-                error = ctypes.get_errno()
-                raise OSError(error, os.strerror(error), self.root)
+            c_function("syncfs", "c_int")(descriptor)
         finally:
             os.close(descriptor)
 
@@ -381,41 +376,27 @@ def _write_rest(descriptor: int, buffers: Sequence[Bytes], position: int, writte
 
 
 def _reserve(descriptor: int, size: int) -> None:
-    """fallocate that keeps the size, which Python's own posix_fallocate can't. Loads ctypes only if it is used."""
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    arguments = (ctypes.c_int(descriptor), ctypes.c_int(_FALLOC_FL_KEEP_SIZE), ctypes.c_int64(0), ctypes.c_int64(size))
-    if libc.fallocate(*arguments) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
+    """fallocate that keeps the size, which Python's own posix_fallocate can't."""
+    fallocate = c_function("fallocate", "c_int", "c_int", "c_int64", "c_int64")
+    fallocate(descriptor, _FALLOC_FL_KEEP_SIZE, 0, size)
 
 
 def _write_back(descriptor: int, position: int, size: int) -> bool:
     """Write what the page cache has of this stretch, and wait for it; False if the system can't. It is not durable by
     that: the disk has caches of its own. OSError as of a sync, which will not tell of the same error again.
     """
-    error = _sync_file_range()(descriptor, position, size)
-    if error and error not in _CAN_T_WRITE_BACK:
-        raise OSError(error, os.strerror(error))
-    return not error
+    try:
+        _sync_file_range(descriptor, position, size)
+    except OSError as error:
+        if error.errno in _CAN_T_WRITE_BACK:
+            return False
+        raise
+    return True
 
 
-@cache
-def _sync_file_range() -> Callable[[int, int, int], int]:
-    """Of which Python knows nothing. Returns the number of its error."""
-    import ctypes
-
-    function = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
-    if function is None:
-        return lambda *_: errno.ENOSYS
-    function.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
-
-    def call(descriptor: int, position: int, size: int) -> int:
-        failed = function(descriptor, position, size, _WAIT_WRITE_AND_WAIT) != 0
-        return ctypes.get_errno() if failed else 0
-
-    return call
+def _sync_file_range(descriptor: int, position: int, size: int) -> None:
+    sync_file_range = c_function("sync_file_range", "c_int", "c_int64", "c_int64", "c_uint")
+    sync_file_range(descriptor, position, size, _WAIT_WRITE_AND_WAIT)
 
 
 def _remove_tree(path: str) -> None:

@@ -5,8 +5,10 @@ to the system at once and asks for it again a moment later, and each time the ke
 µs to read a cached megabyte instead of 54 (docs/decisions/0006). Told to keep some free memory at hand, it does not.
 """
 
-import ctypes
 import gc
+from contextlib import suppress
+
+from ottla.runtime.c_library import c_function
 
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
@@ -17,8 +19,8 @@ KEPT_BYTES_MAX = 32 * 1024 * 1024
 
 def keep_buffers_at_hand() -> None:
     """Where the C library is not glibc, nothing happens."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
+    with suppress(OSError):
+        mallopt = c_function("mallopt", "c_int", "c_int")
         mallopt(M_MMAP_THRESHOLD, KEPT_BYTES_MAX)
         mallopt(M_TRIM_THRESHOLD, KEPT_BYTES_MAX)
 

@@ -8,10 +8,13 @@ would also mean never, so whoever uses them goes on as an ordinary process after
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+
+from ottla.runtime.c_library import system_call
 
 NICENESS = 10
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
-"""The number of the system call; Python has no function for it."""
+"""By kind of machine."""
 _IOPRIO_WHO_PROCESS = 1
 _IOPRIO_CLASS_SHIFT = 13
 _IOPRIO_BEST_EFFORT, _IOPRIO_IDLE = 2, 3
@@ -31,15 +34,10 @@ def take_part() -> None:
 
 
 def _schedule(policy: int) -> None:
-    try:
+    with suppress(OSError):  # a sandbox may forbid it
         os.sched_setscheduler(0, policy, os.sched_param(0))
-    except OSError:
-        return  # a sandbox may forbid it
 
 
 def _set_io_priority(kind: int, level: int) -> None:
-    import ctypes
-
-    number = _IOPRIO_SET.get(os.uname().machine)
-    if number is not None:
-        ctypes.CDLL(None).syscall(number, _IOPRIO_WHO_PROCESS, 0, kind << _IOPRIO_CLASS_SHIFT | level)
+    with suppress(OSError):
+        system_call(_IOPRIO_SET, _IOPRIO_WHO_PROCESS, 0, kind << _IOPRIO_CLASS_SHIFT | level)

@@ -11,11 +11,13 @@ to the turns that everybody has.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from ottla.runtime.c_library import address, system_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
     from ottla.config import BrokerConfig
     from ottla.metadata.image import MetadataImage
 
-_SET_AND_GET = {"x86_64": (314, 315), "aarch64": (274, 275)}
-"""The numbers of `sched_setattr` and `sched_getattr`; Python has no functions for them."""
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
+_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}
+"""By kind of machine."""
 _ATTRIBUTES = struct.Struct("=IIQiIQQQ")
 """Size, policy, flags, niceness, priority; and runtime, deadline, period in nanoseconds. The runtime of those who share
 a processor is the length of their turns."""
@@ -62,20 +65,15 @@ def ask_for(turn_us: int) -> None:
     policy = os.sched_getscheduler(0)
     if policy in (os.SCHED_OTHER, os.SCHED_BATCH):
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
-        asked = _ATTRIBUTES.pack(_ATTRIBUTES.size, policy, 0, niceness, 0, turn_us * 1_000, 0, 0)
-        _call(0, 0, ctypes.create_string_buffer(asked, _ATTRIBUTES.size), 0)
+        asked = bytearray(_ATTRIBUTES.pack(_ATTRIBUTES.size, policy, 0, niceness, 0, turn_us * 1_000, 0, 0))
+        with suppress(OSError):  # what a sandbox refuses is done without
+            system_call(_SCHED_SETATTR, 0, address(asked), 0)
 
 
 def turn_us(thread_id: int = 0) -> int:
     """Of this thread or another one; 0 where the system does not tell."""
-    told = ctypes.create_string_buffer(_ATTRIBUTES.size)
-    _call(1, thread_id, told, _ATTRIBUTES.size, 0)
-    runtime_ns: int = _ATTRIBUTES.unpack(told.raw)[5]
+    told = bytearray(_ATTRIBUTES.size)
+    with suppress(OSError):
+        system_call(_SCHED_GETATTR, thread_id, address(told), len(told), 0)
+    runtime_ns: int = _ATTRIBUTES.unpack(told)[5]
     return runtime_ns // 1_000
-
-
-def _call(which: int, thread_id: int, attributes: ctypes.Array[ctypes.c_char], *rest: int) -> None:
-    """What a sandbox refuses, or a system does not know, is done without."""
-    numbers = _SET_AND_GET.get(os.uname().machine)
-    if numbers is not None and sys.platform == "linux":
-        ctypes.CDLL(None).syscall(numbers[which], thread_id, attributes, *rest)

@@ -6,8 +6,9 @@ written at once at the end of the current file. A full file is followed by a fre
 if the background is behind with making files, or with the logs' own syncs, which free the oldest.
 
 The first file of a ring is small and made at once, so that a new node answers without delay; the next is made in the
-background when the current one is half full, a few times as large, until files have the size that is asked for. An idle
-node never makes it, and one with little to write none that is large.
+background while the third quarter of the current one is filled, a few times as large, until files have the size that is
+asked for. An idle node never makes it, and one with little to write none that is large. Where little is written, zeros
+are made a little at a time: a commit that comes meanwhile waits for that, and not for a whole file.
 
 All decisions are made in the event loop (`block`, `release`); a thread is handed objects that hold all they need
 (`Block`, `FilePreparation`).
@@ -40,14 +41,14 @@ FIRST_FILE_BYTES = 1 << 20
 """What can be written with zeros in passing."""
 GROWTH = 8
 """How much larger the next file may be. Zeros for 64 MiB keep the disk from the first commits of a node for 100 ms."""
+STRETCH_BYTES = 256 << 10
+"""Of zeros, the least that is made and synced at a time."""
 FREE_FILES_MAX = 2
 """Files kept for later use; more are removed, so that a burst does not hold its room on the disk for ever."""
 RESERVE_BYTES = 16 << 20
 """What is left on the disk for the node's own records and blocks. Files are not made in advance from that."""
 NO_TURN = 1 << 62
 _ZEROS = bytes(256 << 10)
-ZEROS_SYNC_BYTES = 1 << 20
-"""Zeros are synced in such pieces: a commit that comes meanwhile waits for one of them, and not for all of a file."""
 
 
 class JournalFile:
@@ -93,19 +94,47 @@ class Block:
 
 
 class FilePreparation:
-    """Makes a file of the ring ready for use. `run` may be called from any thread, then the loop calls `add`."""
+    """Makes a file of the ring ready for use, as far as is said. `run` may be called from any thread, then the loop
+    calls `add`, until all of it is made.
+    """
 
     def __init__(self, disk: Disk, number: int, size_bytes: int) -> None:
         self._disk = disk
         self._number = number
-        self._size_bytes = size_bytes
+        self._file: File | None = None
+        self.size_bytes = size_bytes
+        self.upto_bytes = size_bytes
+        """How far `run` goes."""
+        self.made_bytes = 0
         self.made: JournalFile | None = None
+        """When all of it is."""
+        self.has_failed = False
 
     def run(self) -> None:
-        file = _zeroed(self._disk, self._number, self._size_bytes, in_background=True)
-        file.sync()
-        self._disk.sync_directory(DIRECTORY)
-        self.made = JournalFile(self._disk, self._number, file, self._size_bytes, new_name=False)
+        """OSError if the disk refuses, or if the reserve would not be left on it. The file is gone then."""
+        self.has_failed = True
+        path = file_path(self._number)
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(path, create=True)
+        try:
+            for at in range(self.made_bytes, self.upto_bytes, len(_ZEROS)):
+                if self._disk.free_bytes() < RESERVE_BYTES + len(_ZEROS):
+                    raise OSError(errno.ENOSPC, "No space is left but the reserve", path)
+                file.pwritev([_ZEROS[: self.upto_bytes - at]], at)
+            file.sync_in_pieces(self.made_bytes)
+        except OSError:
+            self._disk.remove(path)  # a part of it would only take room that is missing
+            raise
+        self.made_bytes = self.upto_bytes
+        if self.made_bytes == self.size_bytes:
+            self._disk.sync_directory(DIRECTORY)
+            self.made = JournalFile(self._disk, self._number, file, self.size_bytes, new_name=False)
+        self.has_failed = False
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
 
 @value
@@ -134,15 +163,18 @@ class Journal:
         """The last block that is known to be on the medium."""
         self._position = resume.position if resume else 0
         self._current: JournalFile | None = None
+        self._block_bytes = 0
+        """Of the last block."""
         self._turn_position = 0
-        """Where in the current file the next one should be made; NO_TURN once that was told."""
+        """Where in the current file more of the next one should be made; NO_TURN once that was told."""
         self.is_at_a_turn = False
         """Whether a file was begun, or filled to where the next one should be made, since `preparation` was called."""
         self._full: deque[JournalFile] = deque()
         self._released: deque[tuple[int, JournalFile]] = deque()
         """Files that nobody needs once the block of this number, which says so, is durable."""
         self._free: list[JournalFile] = []
-        self._preparing = False
+        self._making: FilePreparation | None = None
+        self._is_preparing = False
         self._next_number = 0
         for file in _existing_files(disk):
             self._next_number = file.number + 1
@@ -164,6 +196,7 @@ class Journal:
         into.last_sequence = sequence
         self.next_sequence = sequence + 1
         self._position = end = position + size_bytes
+        self._block_bytes = size_bytes
         if end >= self._turn_position:
             self._turn_position = NO_TURN
             self.is_at_a_turn = True
@@ -208,7 +241,8 @@ class Journal:
         """Of all its files."""
         released = (file for _, file in self._released)
         current = () if self._current is None else (self._current,)
-        return sum(file.capacity_bytes for file in (*self._full, *released, *self._free, *current))
+        whole_bytes: int = sum(file.capacity_bytes for file in (*self._full, *released, *self._free, *current))
+        return whole_bytes if self._making is None else whole_bytes + self._making.made_bytes
 
     @property
     def position(self) -> Resume:
@@ -224,24 +258,41 @@ class Journal:
             self._released.append((self.next_sequence, self._full.popleft()))
 
     def preparation(self) -> FilePreparation | None:
-        """The next file, if it should be made now."""
+        """The next file, if some of it should be made now."""
         self.is_at_a_turn = False
         current = self._current
-        if self._preparing or self._free or self._released:
+        if self._is_preparing or current is None or self._position < _half(current):
             return None
-        if current is None or self._position < _half(current):
+        if self._making is None:
+            if self._free or self._released:
+                return None
+            number, self._next_number = self._next_number, self._next_number + 1
+            size_bytes = min(GROWTH * current.capacity_bytes, self._file_size_bytes)
+            self._making = FilePreparation(self._disk, number, size_bytes)
+        making, quarter = self._making, _quarter(current)
+        # As great a part of it as another block like the last one will have filled of the third quarter of this one.
+        filled_bytes = self._position + self._block_bytes - _half(current)
+        stretches = making.size_bytes * filled_bytes // quarter // STRETCH_BYTES + 1
+        wanted_bytes = min(stretches * STRETCH_BYTES, making.size_bytes)
+        if wanted_bytes <= making.made_bytes:
+            filled_bytes = -(-quarter * making.made_bytes // making.size_bytes)
+            self._turn_position = _half(current) + filled_bytes - self._block_bytes
             return None
-        self._preparing = True
-        number, self._next_number = self._next_number, self._next_number + 1
-        return FilePreparation(self._disk, number, min(GROWTH * current.capacity_bytes, self._file_size_bytes))
+        making.upto_bytes = wanted_bytes
+        self._is_preparing = True
+        return making
 
     def add(self, preparation: FilePreparation) -> None:
-        """Take the file that `preparation` made; it may have failed to make one."""
-        self._preparing = False
+        """Take what `preparation` made: the file, if it is all there. It may have failed."""
+        self._is_preparing = False
         if preparation.made is not None:
             self._free.append(preparation.made)
+        if preparation.made is not None or preparation.has_failed:
+            self._making = None
 
     def close(self) -> None:
+        if self._making is not None:
+            self._making.close()
         files = [*self._free, *self._full, *(file for _, file in self._released)]
         for file in (*files, self._current) if self._current else files:
             file.file.close()
@@ -271,7 +322,9 @@ class Journal:
             self._disk.make_directory(DIRECTORY)
             self._disk.sync_directory("")
             capacity_bytes = max(min(FIRST_FILE_BYTES, self._file_size_bytes), round_up(size_bytes))
-            file = _zeroed(self._disk, number, capacity_bytes, in_background=False)
+            file = self._disk.open(file_path(number), create=True)
+            for at in range(0, capacity_bytes, len(_ZEROS)):
+                file.pwritev([_ZEROS[: capacity_bytes - at]], at)
         return JournalFile(self._disk, number, file, capacity_bytes, new_name=True)
 
     def _make_free(self, file: JournalFile) -> None:
@@ -284,26 +337,14 @@ class Journal:
             self._disk.remove(file_path(file.number))
 
 
-def _zeroed(disk: Disk, number: int, size_bytes: int, *, in_background: bool) -> File:
-    """In the background in pieces; OSError if that does not leave the reserve on the disk."""
-    path = file_path(number)
-    file = disk.open(path, create=True)
-    try:
-        for at in range(0, size_bytes, len(_ZEROS)):
-            if in_background and disk.free_bytes() < RESERVE_BYTES + len(_ZEROS):
-                raise OSError(errno.ENOSPC, "No space is left but the reserve", path)
-            file.pwritev([_ZEROS[: size_bytes - at]], at)
-            if in_background and (at + len(_ZEROS)) % ZEROS_SYNC_BYTES == 0:
-                file.sync()
-    except OSError:
-        disk.remove(path)  # a part of it would only take room that is missing
-        raise
-    return file
-
-
 def _half(file: JournalFile) -> int:
-    """Where the next one is made."""
+    """Where the making of the next one begins."""
     return -(-file.capacity_bytes // 2)
+
+
+def _quarter(file: JournalFile) -> int:
+    """While so much is written, it is made."""
+    return max(file.capacity_bytes // 4, 1)
 
 
 def file_path(number: int) -> str:
