@@ -284,6 +284,8 @@ class OsDisk:
         descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             c_function("syncfs", "c_int")(descriptor)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.root) from None
         finally:
             os.close(descriptor)
 
