@@ -207,14 +207,11 @@ def test_a_file_is_not_written_over_before_a_durable_block_says_that_it_is_not_n
             journal.release(block.sequence + 1)
 
 
-def make_next(journal: Journal) -> int:
-    """What should be made of the next file by now. Returns in how many runs."""
-    runs = 0
+def make_next(journal: Journal) -> None:
+    """What should be made of the next file by now."""
     while (preparation := journal.preparation()) is not None:
         preparation.run()
         journal.add(preparation)
-        runs += 1
-    return runs
 
 
 def test_the_next_file_is_made_once_three_quarters_of_the_current_one_are_full() -> None:
