@@ -92,12 +92,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("names", nargs="+", choices=sorted(BY_NAME), metavar="NAME", help="workloads (bench list)")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=0.8, help="the measured window")
+    parser.add_argument("--warmup", type=float, default=0.4, help="load before it; Java's client needs 7 seconds")
     arguments = parser.parse_args(argv)
     for tree in arguments.trees:
         if not (tree / "src" / "ottla").is_dir():
             parser.error(f"{tree} is no checkout of this project")
     before, after = map(command, arguments.trees, _SIDES)
-    windows = Windows(seconds=arguments.seconds, warmup_s=0.4, data_scale=0.1)
+    windows = Windows(seconds=arguments.seconds, warmup_s=arguments.warmup, data_scale=0.1)
     plan = Plan(
         workloads=arguments.names,
         systems=(before, after),
