@@ -108,11 +108,14 @@ class FilePreparation:
         self.made_bytes = 0
         self.made: JournalFile | None = None
         """When all of it is."""
-        self.has_failed = False
+
+    @property
+    def has_failed(self) -> bool:
+        """After `run`."""
+        return self.made_bytes < self.upto_bytes
 
     def run(self) -> None:
         """OSError if the disk refuses, or if the reserve would not be left on it. The file is gone then."""
-        self.has_failed = True
         path = file_path(self._number)
         file = self._file
         if file is None:
@@ -126,11 +129,10 @@ class FilePreparation:
         except OSError:
             self._disk.remove(path)  # a part of it would only take room that is missing
             raise
-        self.made_bytes = self.upto_bytes
-        if self.made_bytes == self.size_bytes:
+        if self.upto_bytes == self.size_bytes:
             self._disk.sync_directory(DIRECTORY)
             self.made = JournalFile(self._disk, self._number, file, self.size_bytes, new_name=False)
-        self.has_failed = False
+        self.made_bytes = self.upto_bytes
 
     def close(self) -> None:
         if self._file is not None:
