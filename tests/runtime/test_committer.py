@@ -234,6 +234,74 @@ def test_a_reply_leaves_as_soon_as_it_is_durable_then_readers_are_told_then_the_
     run(scenario, inline_us_max)
 
 
+class Reader:
+    """Who waits for more of a partition."""
+
+    def __init__(self, rig: Rig, seen: list[Any]) -> None:
+        self._seen = seen
+        rig.partition.waiters[self] = None
+
+    def more(self, partition: Any, size_bytes: int) -> None:
+        self._seen.append(("read", partition.high_watermark))
+
+    def gone(self, partition: Any) -> None:
+        raise AssertionError("nobody has taken the partition away")
+
+
+@pytest.mark.parametrize("inline_us_max", [INLINE_US, NEVER_INLINE_US])
+def test_a_reader_who_waits_for_the_one_record_of_a_commit_has_it_before_its_writer_is_answered(
+    inline_us_max: int,
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        seen: list[Any] = []
+        Reader(rig, seen)
+        rig.append()
+        Client(rig, seen).waits(b"reply")
+        await rig.committer.drain()
+        assert seen == [("read", 1), (b"reply", 1)]
+
+    run(scenario, inline_us_max)
+
+
+def test_several_writers_are_answered_before_the_reader_who_waits_for_them() -> None:
+    async def scenario(rig: Rig) -> None:
+        seen: list[Any] = []
+        Reader(rig, seen)
+        for reply in (b"1", b"2"):
+            rig.append()
+            Client(rig, seen).waits(reply)
+        await rig.committer.drain()
+        assert seen == [(b"1", 0), (b"2", 0), ("read", 2)]
+
+    run(scenario)
+
+
+def test_where_nothing_is_synced_the_writer_is_answered_first() -> None:
+    async def scenario(rig: Rig) -> None:
+        seen: list[Any] = []
+        Reader(rig, seen)
+        rig.append()
+        Client(rig, seen).waits(b"reply")
+        await rig.committer.drain()
+        assert seen == [(b"reply", 0), ("read", 1)]
+
+    run(scenario, durability=Durability.OS)
+
+
+def test_a_writer_does_not_wait_for_readers_who_wait_for_followers() -> None:
+    async def scenario(rig: Rig) -> None:
+        seen: list[Any] = []
+        with_a_follower(rig)
+        Reader(rig, seen)
+        rig.committer.on_durable = lambda: seen.append("durable")
+        rig.append()
+        Client(rig, seen).waits(b"reply")
+        await rig.committer.drain()
+        assert seen == [(b"reply", 0), "durable"]
+
+    run(scenario)
+
+
 def test_a_client_with_several_requests_on_the_way_is_sent_their_replies_at_once() -> None:
     async def scenario(rig: Rig) -> None:
         seen: list[Any] = []

@@ -11,8 +11,9 @@ commit that answers a few clients is followed by some turns in which the loop do
 
 What clients wait for comes first. Answers that are ready as bytes leave before anything else is done about a commit
 that has succeeded: clients are at work on what they send next while this node notes what is durable. Whoever has read
-an answer finds what it tells of, since nothing that is sent then is looked at before. What logs hold (`storage.held`)
-is written while a commit waits for others, or while nobody does.
+an answer finds what it tells of, since nothing that is sent then is looked at before. Only a reader who waits for what
+a lone writer has sent comes before that writer. What logs hold (`storage.held`) is written while a commit waits for
+others, or while nobody does.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Covered:
 
 
 class Committer:
-    """Gathers appends, commits them, sends replies, lets readers see them, tells others: always in this order."""
+    """Gathers appends, commits them, sends replies, lets readers see them, tells others: in this order, but for the one
+    reply of a commit that a reader waits for."""
 
     def __init__(
         self,
@@ -95,6 +97,8 @@ class Committer:
         self._executor = executor
         self._pace = SyncPace(inline_us_max)
         self._gathering = Gathering() if group_commit.syncs_commits else None
+        self._shows_before_reply = group_commit.syncs_commits
+        """Where nothing is synced, it takes more CPU and gives readers nothing (docs/decisions/0039)."""
         self._lookout = Lookout(Lookout.SYNCED_ANSWERS_MAX if group_commit.syncs_commits else Lookout.ANSWERS_MAX)
         self._is_looking = False
         self.latency = Histogram()
@@ -288,11 +292,9 @@ class Committer:
         if error is not None:
             self._fail(commit, error, covered)
             return
-        if covered.replies:
-            self._reply(covered.replies)
+        self._finish(commit, covered)
         self._pace.record(commit.sync_ns)
         self.latency.record(took_ns / 1000)
-        self._finish(commit, covered)
 
     def _reply(self, replies: list[tuple[Receiver, bytes, OnFailure]]) -> None:
         """Send what is ready to be sent."""
@@ -305,14 +307,18 @@ class Committer:
             self._outbox.around(_send_all, replies)
 
     def _finish(self, commit: Commit | None, covered: Covered) -> None:
+        replies = covered.replies
+        replies_last = self._shows_before_reply and len(replies) == 1 and _has_readers(covered.touched)
+        if replies and not replies_last:
+            self._reply(replies)
         if commit is not None:
             self._group.finish(commit)
-        elif covered.replies:
-            self._reply(covered.replies)
         if len(covered.touched) > 1 or len(covered.answers) > 1:
             self._outbox.around(self._tell, covered)
         else:
             self._tell(covered)
+        if replies_last:
+            self._reply(replies)
         if self._group.held.is_too_much and self._pace.is_quick:
             self._loop.call_soon(self._write_held)
         self._tell_idle()
@@ -392,6 +398,11 @@ class Committer:
         if self._idle is not None and not self._scheduled and not self._running:
             idle, self._idle = self._idle, None
             idle.set_result(None)
+
+
+def _has_readers(touched: dict[Touched, int]) -> bool:
+    """Whether somebody waits for what this commit has made durable, and need not wait for followers as well."""
+    return any(isinstance(each, Partition) and each.is_alone and each.waiters for each in touched)
 
 
 def _send_all(replies: list[tuple[Receiver, bytes, OnFailure]]) -> None:
