@@ -248,17 +248,22 @@ class Reader:
         raise AssertionError("nobody has taken the partition away")
 
 
+async def seen_by_a_reader_and_a_lone_writer(rig: Rig) -> list[Any]:
+    """One record, for which both of them wait."""
+    seen: list[Any] = []
+    Reader(rig, seen)
+    rig.append()
+    Client(rig, seen).waits(b"reply")
+    await rig.committer.drain()
+    return seen
+
+
 @pytest.mark.parametrize("inline_us_max", [INLINE_US, NEVER_INLINE_US])
 def test_a_reader_who_waits_for_the_one_record_of_a_commit_has_it_before_its_writer_is_answered(
     inline_us_max: int,
 ) -> None:
     async def scenario(rig: Rig) -> None:
-        seen: list[Any] = []
-        Reader(rig, seen)
-        rig.append()
-        Client(rig, seen).waits(b"reply")
-        await rig.committer.drain()
-        assert seen == [("read", 1), (b"reply", 1)]
+        assert await seen_by_a_reader_and_a_lone_writer(rig) == [("read", 1), (b"reply", 1)]
 
     run(scenario, inline_us_max)
 
@@ -278,12 +283,7 @@ def test_several_writers_are_answered_before_the_reader_who_waits_for_them() -> 
 
 def test_where_nothing_is_synced_the_writer_is_answered_first() -> None:
     async def scenario(rig: Rig) -> None:
-        seen: list[Any] = []
-        Reader(rig, seen)
-        rig.append()
-        Client(rig, seen).waits(b"reply")
-        await rig.committer.drain()
-        assert seen == [(b"reply", 0), ("read", 1)]
+        assert await seen_by_a_reader_and_a_lone_writer(rig) == [(b"reply", 0), ("read", 1)]
 
     run(scenario, durability=Durability.OS)
 
