@@ -68,7 +68,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="the measured window")
     parser.add_argument("--warmup", type=float, help="load before the window, in seconds")
     parser.add_argument("--repeat", type=int, help="interleaved repetitions")
-    parser.add_argument("--touch", type=float, help="gigabytes of page cache to touch before each run")
+    parser.add_argument("--warm", type=float, help="gigabytes of memory to keep at hand for what a run writes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there ('-': standard output)")
     return parser.parse_args(argv)
 
@@ -76,9 +76,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def _defaults(arguments: argparse.Namespace) -> Plan:
     if arguments.what == "http":
         windows = Windows(seconds=5, warmup_s=1)
-        return Plan(workloads=HTTP, systems=("ottla",), windows=windows, repetitions=3, touch_gb=1)
+        return Plan(workloads=HTTP, systems=("ottla",), windows=windows, repetitions=3, warm_gb=3)
     windows = Windows(seconds=4, warmup_s=1)
-    return Plan(workloads=arguments.names, systems=("ottla",), windows=windows, repetitions=1, touch_gb=1)
+    return Plan(workloads=arguments.names, systems=("ottla",), windows=windows, repetitions=1, warm_gb=3)
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
@@ -95,7 +95,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         workloads=arguments.names or plan.workloads,
         systems=available(arguments.systems.split(",") if arguments.systems else plan.systems),
         repetitions=arguments.repeat or plan.repetitions,
-        touch_gb=plan.touch_gb if arguments.touch is None else arguments.touch,
+        warm_gb=plan.warm_gb if arguments.warm is None else arguments.warm,
     )
 
 

@@ -104,7 +104,7 @@ def main(argv: Sequence[str]) -> int:
         systems=(before, after),
         windows=windows,
         repetitions=arguments.pairs,
-        touch_gb=0.2,
+        warm_gb=2,
     )
     try:
         runs = run(plan, done=_tell)

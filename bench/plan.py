@@ -13,7 +13,8 @@ class Plan:
     systems: Sequence[str]
     windows: Windows
     repetitions: int
-    touch_gb: float
+    warm_gb: float
+    """Memory that is kept at hand for what a run writes (`bench.warm_memory`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from bench.machine import others_cores
@@ -18,7 +19,8 @@ from bench.package import environment
 from bench.plan import Plan, Run
 from bench.queue_kinds import KINDS
 from bench.queue_worker import MESSAGE
-from bench.runner import DATA, rotated, touch_page_cache
+from bench.runner import DATA, rotated
+from bench.warm_memory import WarmMemory
 
 TITLES = {
     "queue_single_1": "enqueue one at a time, 1 process",
@@ -37,19 +39,21 @@ FILL_DEFAULT = 60_000
 def run(plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
     DATA.mkdir(parents=True, exist_ok=True)
     runs = []
-    for repetition in range(plan.repetitions):
-        for workload in plan.workloads:
-            for system in rotated(plan.systems, repetition):
-                if "batched" in workload and not KINDS[system].has_batches:
-                    continue
-                os.sync()
-                others = others_cores()
-                touch_page_cache(plan.touch_gb)
-                figures = _measured(workload, system, plan.windows.seconds)
-                runs.append(
-                    Run(workload=workload, system=system, repetition=repetition, figures=figures, others=others)
-                )
-                done(runs[-1])
+    with closing(WarmMemory(plan.warm_gb)) as memory:
+        for repetition in range(plan.repetitions):
+            for workload in plan.workloads:
+                for system in rotated(plan.systems, repetition):
+                    if "batched" in workload and not KINDS[system].has_batches:
+                        continue
+                    memory.fill()
+                    os.sync()
+                    others = others_cores()
+                    with memory.lent():
+                        figures = _measured(workload, system, plan.windows.seconds)
+                    runs.append(
+                        Run(workload=workload, system=system, repetition=repetition, figures=figures, others=others)
+                    )
+                    done(runs[-1])
     return runs
 
 

@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--committed", type=Path, default=results.DIRECTORY / "quick.json", metavar="FILE")
     arguments = parser.parse_args(argv)
     windows = Windows(seconds=1.5, warmup_s=0.5, data_scale=0.3)
-    plan = Plan(workloads=WORKLOADS, systems=available((OURS, THEIRS)), windows=windows, repetitions=3, touch_gb=0.3)
+    plan = Plan(workloads=WORKLOADS, systems=available((OURS, THEIRS)), windows=windows, repetitions=3, warm_gb=2)
     try:
         runs = run(plan, done=report.tell)
     except DriverError as error:

@@ -1,15 +1,14 @@
 """Runs workloads on servers in turns, so that whatever else the machine does falls on all of them alike.
 
 All servers stay up for the whole run, since a JVM needs half a minute to warm up; all but the one being measured are
-stopped with SIGSTOP, so that they use no CPU. Before each measurement some gigabytes of page cache are written and
-thrown away: in a virtual machine the first touch of a page costs ten times a later one, and it would be charged to the
-broker.
+stopped with SIGSTOP, so that they use no CPU. What a run writes goes into memory that the machine has really been given
+(`bench.warm_memory`), or its first touch would be charged to the broker.
 """
 
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,22 +19,14 @@ from bench.native import BUILD, Measured
 from bench.plan import Plan, Run
 from bench.servers import Server, make_server
 from bench.setting import Setting
+from bench.warm_memory import WarmMemory
 from bench.workloads import BY_NAME
 
 DATA = Path(os.environ.get("OTTLA_BENCH_DIR", BUILD / "data")) / str(os.getpid())
 """Of this process alone: it is removed at the end, and somebody else may be measuring too."""
 SETTLE_S, LOOK_S, IDLE_SHARE = 5.0, 0.15, 0.2
-_TOUCH_CHUNK = bytes(1 << 20)
 
 T = TypeVar("T")
-
-
-def touch_page_cache(gigabytes: float) -> None:
-    path = DATA / "touched"
-    with open(path, "wb", buffering=0) as file:
-        for _ in range(int(gigabytes * 1000)):
-            file.write(_TOUCH_CHUNK)
-    path.unlink()
 
 
 def run(plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
@@ -53,16 +44,18 @@ def run_on(fleet: Fleet, plan: Plan, *, done: Callable[[Run], None]) -> list[Run
     """The same on servers some of which may be up already."""
     servers = fleet.servers(plan.systems)
     runs = []
-    for repetition in range(plan.repetitions):
-        for name in plan.workloads:
-            for server in rotated(servers, repetition):
-                os.sync()  # or the write-back of the last run would slow this one
-                others = others_cores()
-                figures = _measure(BY_NAME[name], server, plan)
-                runs.append(
-                    Run(workload=name, system=server.name, repetition=repetition, figures=figures, others=others)
-                )
-                done(runs[-1])
+    with closing(WarmMemory(plan.warm_gb)) as memory:
+        for repetition in range(plan.repetitions):
+            for name in plan.workloads:
+                for server in rotated(servers, repetition):
+                    memory.fill()
+                    os.sync()  # or the write-back of the last run would slow this one
+                    others = others_cores()
+                    figures = _measure(BY_NAME[name], server, plan, memory)
+                    runs.append(
+                        Run(workload=name, system=server.name, repetition=repetition, figures=figures, others=others)
+                    )
+                    done(runs[-1])
     return runs
 
 
@@ -72,8 +65,7 @@ def rotated(several: Sequence[T], by: int) -> list[T]:
     return [*several[by:], *several[:by]]
 
 
-def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:
-    touch_page_cache(plan.touch_gb)
+def _measure(workload: Workload, server: Server, plan: Plan, memory: WarmMemory) -> Measured:
     server.resume()
 
     def spare() -> Server:
@@ -81,7 +73,8 @@ def _measure(workload: Workload, server: Server, plan: Plan) -> Measured:
         return make_server(server.name, directory, may_be_paused=False)
 
     try:
-        return workload.measure(Setting(server=server, windows=plan.windows, spare=spare))
+        with memory.lent():
+            return workload.measure(Setting(server=server, windows=plan.windows, spare=spare))
     except Exception as error:  # the other runs of a long session go on; this one is told as failed
         return {"error": _with_log(error, server)}
     finally:

@@ -16,7 +16,7 @@ PLAN = Plan(
     systems=("ottla-os",),
     windows=Windows(seconds=0.2, warmup_s=0.1),
     repetitions=2,
-    touch_gb=0,
+    warm_gb=0,
 )
 
 
