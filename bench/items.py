@@ -7,7 +7,7 @@ repetition where a run takes a minute. `full` is the normal form with every comb
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from bench import flames, growth, java_client, queues, rebalance, throughput
+from bench import flames, growth, headline, java_client, queues, rebalance, throughput
 from bench.plan import Plan
 from bench.servers import CLUSTERS, NAMES, PER_CORE
 from bench.setting import Windows
@@ -30,9 +30,18 @@ class Item:
     plan: Callable[[str], Plan]
 
 
+def _headline(form: str) -> Plan:
+    if form == SHORT:
+        windows = Windows(seconds=1, warmup_s=0.4)
+        workloads = ("produce_50conn", "batches_100b")
+        return Plan(workloads=workloads, systems=headline.SYSTEMS, windows=windows, repetitions=2, warm_gb=0.5)
+    windows = Windows(seconds=1.5, warmup_s=0.5)
+    return Plan(workloads=headline.NAMES, systems=headline.SYSTEMS, windows=windows, repetitions=9, warm_gb=2)
+
+
 def _throughput(form: str) -> Plan:
     if form == SHORT:
-        windows = Windows(seconds=1.2, warmup_s=0.4, data_scale=0.6)
+        windows = Windows(seconds=1, warmup_s=0.4, data_scale=0.6)
         return Plan(workloads=throughput.SHORT, systems=NAMES, windows=windows, repetitions=3, warm_gb=1.5)
     windows = Windows(seconds=1.6, warmup_s=0.4, data_scale=0.6)
     plan = Plan(workloads=throughput.COVERING, systems=NAMES, windows=windows, repetitions=3, warm_gb=3)
@@ -41,14 +50,15 @@ def _throughput(form: str) -> Plan:
 
 def _java(form: str) -> Plan:
     if form == SHORT:
-        windows = Windows(seconds=1.5, warmup_s=4)
-        return Plan(workloads=java_client.NAMES[:1], systems=NAMES, windows=windows, repetitions=1, warm_gb=1.5)
-    windows = Windows(seconds=3, warmup_s=7)
+        windows = Windows(seconds=1.5, warmup_s=3)
+        systems = ("ottla", "kafka")
+        return Plan(workloads=java_client.NAMES[:1], systems=systems, windows=windows, repetitions=1, warm_gb=1.5)
+    windows = Windows(seconds=3, warmup_s=3)
     return Plan(workloads=java_client.NAMES, systems=NAMES, windows=windows, repetitions=3, warm_gb=3)
 
 
 def _requests(form: str) -> Plan:
-    windows = Windows(seconds=1.2 if form == SHORT else 4, warmup_s=0.4 if form == SHORT else 1)
+    windows = Windows(seconds=1 if form == SHORT else 4, warmup_s=0.4 if form == SHORT else 1)
     workloads = ("produce_1conn", "produce_50conn", "produce_100conn", "produce_200conn")
     return Plan(workloads=workloads, systems=NAMES, windows=windows, repetitions=3, warm_gb=0.3)
 
@@ -66,7 +76,7 @@ def _cores(form: str) -> Plan:
 
 
 def _latency(form: str) -> Plan:
-    windows = Windows(seconds=1.6 if form == SHORT else 6, warmup_s=0.5 if form == SHORT else 2)
+    windows = Windows(seconds=1.3 if form == SHORT else 6, warmup_s=0.5 if form == SHORT else 2)
     workloads = ("e2e_1k", "e2e_10k", "e2e_50k")
     return Plan(workloads=workloads, systems=NAMES, windows=windows, repetitions=3, warm_gb=0.5)
 
@@ -121,6 +131,12 @@ def _flame(form: str) -> Plan:
 
 
 ITEMS = (
+    Item(
+        name="headline",
+        title="The headline",
+        about=(headline.__doc__ or "").split("\n\n")[1].replace("\n", " ").strip(),
+        plan=_headline,
+    ),
     Item(
         name="throughput",
         title="Throughput",
@@ -203,9 +219,10 @@ ITEMS = (
 ITEM = {item.name: item for item in ITEMS}
 """In the order of the page."""
 _IN_TURN = (
+    "headline",
     "cores",
-    "throughput",
     "java",
+    "throughput",
     "requests",
     "latency",
     "footprint",

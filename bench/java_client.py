@@ -2,7 +2,8 @@
 
 Those are acks=all, an idempotent producer, batches of 16 KiB, linger 5 ms and five requests in flight; one producer
 writes as fast as it can. Its requests hold a batch for each partition that has one, where librdkafka's hold one batch.
-A JVM that has just been started is slower than one that has compiled what it does, so most of a run is warm-up.
+A JVM that has just been started compiles what it does beside doing it, so a window begins when its compilers, and those
+of the broker if that is one, have come to rest.
 """
 
 import re
@@ -13,14 +14,16 @@ from dataclasses import dataclass
 from typing import IO
 
 from bench import apache_kafka
+from bench.jit import REST_SHARE, Compilers
 from bench.loads import Measure, Workload
 from bench.native import DriverError, Measured
 from bench.processes import cpu_s
-from bench.setting import Setting
+from bench.setting import Setting, Windows
 from bench.topics import new_topic
 
 _MAIN_CLASS = "org.apache.kafka.tools.ProducerPerformance"
 _REPORT_MS = 250
+_LOOK_S, _LOOKS_AT_REST = 1.0, 2
 _RECORDS = 2_000_000_000
 """More than it gets to: it is ended when its window is over."""
 _REPORT = re.compile(r"(\d+) records sent, ([\d.]+) records/sec .*?, ([\d.]+) ms avg latency")
@@ -69,16 +72,15 @@ def _watched(client: subprocess.Popen[str], at: Setting, record_bytes: int) -> M
     """Raises StopIteration if the client ends."""
     assert client.stdout is not None
     reports = _reports(client.stdout)
-    warm_s = 0.0
-    while warm_s < at.windows.warmup_s:
-        warm_s += next(reports).seconds
-    broker_s, client_s = at.server.cpu_s(), cpu_s(client.pid)
+    warm_s = _warm_up(reports, Compilers([client.pid, *at.server.pids]), at.windows)
     seen: list[Report] = []
     seconds = 0.0
-    while seconds < at.windows.seconds:
-        seen.append(next(reports))
-        seconds += seen[-1].seconds
-    broker_s, client_s = at.server.cpu_s() - broker_s, cpu_s(client.pid) - client_s
+    with at.lent():
+        broker_s, client_s = at.server.cpu_s(), cpu_s(client.pid)
+        while seconds < at.windows.seconds:
+            seen.append(next(reports))
+            seconds += seen[-1].seconds
+        broker_s, client_s = at.server.cpu_s() - broker_s, cpu_s(client.pid) - client_s
     records = sum(report.records for report in seen)
     return {
         "rate": records / seconds,
@@ -89,7 +91,20 @@ def _watched(client: subprocess.Popen[str], at: Setting, record_bytes: int) -> M
         "client_cpu_s": client_s,
         "seconds": seconds,
         "messages": records,
+        "warm_s": warm_s,
     }
+
+
+def _warm_up(reports: Iterator[Report], compilers: Compilers, windows: Windows) -> float:
+    """Until nothing much is compiled any more, but not for ever. How long that was."""
+    warm_s = looked_s = 0.0
+    at_rest = 0
+    while warm_s < windows.warmup_s or (at_rest < _LOOKS_AT_REST and warm_s < windows.warmup_s + windows.jit_s_max):
+        warm_s += next(reports).seconds
+        if warm_s - looked_s >= _LOOK_S:
+            looked_s = warm_s
+            at_rest = at_rest + 1 if compilers.share() <= REST_SHARE else 0
+    return warm_s
 
 
 def _reports(lines: IO[str]) -> Iterator[Report]:
@@ -101,7 +116,7 @@ def _reports(lines: IO[str]) -> Iterator[Report]:
 
 def _workload(name: str, title: str, *, record_bytes: int, partitions: int = 6) -> Workload:
     measure = java(name, record_bytes=record_bytes, partitions=partitions)
-    return Workload(name=name, title=title, measure=measure, extra_s=2.0)
+    return Workload(name=name, title=title, measure=measure, extra_s=14.0, lends=True)
 
 
 WORKLOADS = (

@@ -23,6 +23,8 @@ class Workload:
     measure: Measure
     extra_s: float = 1.0
     """How long it takes beyond its window and its warm-up, more or less: for the estimate before a run."""
+    lends: bool = False
+    """Its warm-up writes more than there is warm memory for: it says itself when its window is (`Setting.lent`)."""
 
 
 def write_to_each(topic: str, leaders: Sequence[int]) -> None:

@@ -11,7 +11,8 @@ from bench.items import FULL, ITEM, ITEMS, NORMAL, SHORT, estimate_s, title_of
 from bench.native import Measured
 from bench.pictures import draw
 from bench.plots import LABELS, Summary, cpu_per_mb, systems_in
-from bench.report import line, short
+from bench.ratios import Ratio, ratio
+from bench.report import line, short, spread
 from bench.verdicts import MISSED, REACHED, UNKNOWN, Verdict, comparisons, verdicts
 
 _HEAD = """\
@@ -32,6 +33,7 @@ than this one. The share says the same without the machine: Ottla's figure in Ka
 what the bound was in Kafka's of that day (the middle, where that was a range).
 """
 _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
+    "headline": (("rate", "{}/s"), ("broker_cpu_us", "{} µs")),
     "throughput": (("mb_per_s", "{} MB/s"), ("broker_cpu_us", "{} µs")),
     "java": (("mb_per_s", "{} MB/s"), ("mean_ms", "mean {} ms"), ("broker_cpu_us", "{} µs")),
     "requests": (("rate", "{}/s"), ("p50_ms", "p50 {} ms"), ("p99_ms", "p99 {} ms"), ("broker_cpu_us", "{} µs")),
@@ -47,6 +49,7 @@ _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
     "queue": (("rate", "{}/s"), ("cpu_us", "{} µs")),
 }
 _COMPARED = {
+    "headline": ("rate", "broker_cpu_us"),
     "throughput": ("mb_per_s", "broker_cpu_us"),
     "java": ("mb_per_s", "mean_ms", "broker_cpu_us"),
     "requests": ("rate", "p99_ms", "broker_cpu_us"),
@@ -55,6 +58,8 @@ _COMPARED = {
     "growth": ("broker_cpu_us",),
 }
 _PAIRS = (("ottla", "kafka-durable"), ("ottla-os", "kafka"), ("ottla", "kafka"), ("ottla-2", "kafka"))
+_MANY_PAIRS = {"headline"}
+"""Repeated so often that the spread of a ratio can be told."""
 _WITHOUT_KAFKA = {"queue", "flame"}
 _LIMIT = "†"
 _ONE_CORE, _ALL_CORES = 0.95, 0.9
@@ -198,10 +203,7 @@ def _cell(name: str, figures: Measured) -> str:
 
 def _shown(figures: Measured, figure: str, form: str) -> str:
     told = form.format(short(figures[figure]))
-    spread = figures.get("spread", {}).get(figure)
-    if spread is None or figure in ("p50_ms", "p95_ms"):
-        return told
-    return f"{told} [{short(spread[0])}-{short(spread[1])}]"
+    return told if figure in ("p50_ms", "p95_ms") else told + spread(figures, figure)
 
 
 def client_is_limit(figures: Measured, cores: int) -> bool:
@@ -220,12 +222,13 @@ def _ratio_table(name: str, summary: Summary) -> list[str]:
     pairs = [pair for pair in _PAIRS if figures and any(set(pair) <= set(systems) for systems in summary.values())]
     if not pairs:
         return []
+    whole = name in _MANY_PAIRS
     heads = [f"{LABELS[ours]} / {LABELS[theirs]}" for ours, theirs in pairs]
     told = ", ".join(_UNITS[figure] for figure in figures)
     rows = [f"As ratios ({told}; **bold** where Ottla is behind):", ""]
     rows += [f"| | {' | '.join(heads)} |", "|---" * (len(pairs) + 1) + "|"]
     for workload, systems in summary.items():
-        cells = [", ".join(_ratios(systems, pair, figures)) for pair in pairs]
+        cells = [("; " if whole else ", ").join(_ratios(systems, pair, figures, whole=whole)) for pair in pairs]
         rows.append(f"| {title_of(workload)} | {' | '.join(cells)} |")
     return [*rows, ""]
 
@@ -240,15 +243,23 @@ _UNITS = {
 }
 
 
-def _ratios(systems: Mapping[str, Measured], pair: tuple[str, str], figures: Sequence[str]) -> list[str]:
+def _ratios(
+    systems: Mapping[str, Measured], pair: tuple[str, str], figures: Sequence[str], *, whole: bool
+) -> list[str]:
     ours, theirs = (systems.get(system, {}) for system in pair)
     told = []
     for figure in figures:
-        if ours.get(figure) and theirs.get(figure):
-            ratio = float(ours[figure]) / float(theirs[figure])
-            is_behind = ratio < 1 if figure in AT_LEAST else ratio > 1
-            told.append(f"**{ratio:.2f}**" if is_behind else f"{ratio:.2f}")
+        of = ratio(ours, theirs, figure)
+        if of is not None:
+            is_behind = of.middle < 1 if figure in AT_LEAST else of.middle > 1
+            told.append(_ratio(of, is_behind=is_behind, whole=whole))
     return told
+
+
+def _ratio(of: Ratio, *, is_behind: bool, whole: bool) -> str:
+    low, high = of.quarters
+    told = f"**{of.middle:.2f}**" if is_behind else f"{of.middle:.2f}"
+    return f"{told} [{low:.2f}-{high:.2f}], above 1 in {of.above_1} of {of.pairs}" if whole else told
 
 
 def _flame_rows(summary: Summary, items: Mapping[str, Summary], directory: Path) -> list[str]:

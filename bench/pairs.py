@@ -16,6 +16,7 @@ from pathlib import Path
 from bench import report
 from bench.native import DriverError
 from bench.plan import Plan, Run
+from bench.ratios import Ratio, of_pairs
 from bench.runner import clean, run
 from bench.setting import Windows
 from bench.workloads import BY_NAME
@@ -32,16 +33,13 @@ class Paired:
     figure: str
     before: float
     after: float
-    ratio: float
-    quarters: tuple[float, float]
-    above_1: int
-    pairs: int
+    ratio: Ratio
 
     def __str__(self) -> str:
-        low, high = self.quarters
+        low, high = self.ratio.quarters
         return (
-            f"{self.workload:24} {self.figure:14} {self.before:>12,.4g} → {self.after:<12,.4g} x {self.ratio:.3f} "
-            f"[{low:.3f}-{high:.3f}], above 1 in {self.above_1} of {self.pairs}"
+            f"{self.workload:24} {self.figure:14} {self.before:>12,.4g} → {self.after:<12,.4g} "
+            f"x {self.ratio.middle:.3f} [{low:.3f}-{high:.3f}], above 1 in {self.ratio.above_1} of {self.ratio.pairs}"
         )
 
 
@@ -66,17 +64,12 @@ def _by_repetition(runs: Sequence[Run], workload: str, system: str) -> dict[int,
 
 
 def _paired(workload: str, figure: str, both: Sequence[tuple[float, float]]) -> Paired:
-    ratios = sorted(after / before for before, after in both)
-    quarter = len(ratios) // 4
     return Paired(
         workload=workload,
         figure=figure,
         before=statistics.median(before for before, _ in both),
         after=statistics.median(after for _, after in both),
-        ratio=statistics.median(ratios),
-        quarters=(ratios[quarter], ratios[-1 - quarter]),
-        above_1=sum(ratio > 1 for ratio in ratios),
-        pairs=len(ratios),
+        ratio=of_pairs(both),
     )
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from bench import growth, queues, rebalance
 from bench.flames import TITLES as FLAMES
+from bench.items import title_of
 from bench.native import Measured
-from bench.plots import Summary, bars, cpu_per_mb, figure, lines, logarithmic, picture
+from bench.plots import Summary, bars, cpu_per_mb, figure, lines, logarithmic, picture, ratios
+from bench.ratios import ratio
 
 Items = Mapping[str, Summary]
 Picture = tuple[str, str]
@@ -249,7 +251,19 @@ def _flame(items: Items, directory: Path) -> list[Picture]:
     return [(name, title) for name, title in names if (directory / name).exists()]
 
 
+def _headline(items: Items, directory: Path) -> list[Picture]:
+    summary = items["headline"]
+    found = {name: ratio(of.get("ottla", {}), of.get("kafka", {}), "rate") for name, of in summary.items()}
+    rows = {title_of(name): of for name, of in found.items() if of is not None}
+    path = directory / "headline.svg"
+    with picture(path, width=8, height=0.9 + 0.32 * len(rows)) as [axes]:
+        ratios(axes, rows)
+        axes.set_xlabel("times Kafka's rate: the middle, and the quarters around it")
+    return [(path.name, "Durable Ottla's rate as a multiple of that of Kafka's page cache")]
+
+
 _DRAWN: dict[str, Callable[[Items, Path], list[Picture]]] = {
+    "headline": _headline,
     "throughput": _throughput,
     "java": _java,
     "requests": _requests,

@@ -21,6 +21,7 @@ from matplotlib.ticker import FuncFormatter
 
 from bench.items import title_of
 from bench.native import Measured
+from bench.ratios import Ratio
 
 mpl.use("svg")
 
@@ -112,6 +113,30 @@ def bars(axes: Axes, summary: Summary, workloads: Sequence[str], value: Value, *
             label=LABELS[system],
         )
     axes.set_yticks(range(len(workloads)), labels or [title_of(workload) for workload in workloads])
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+
+
+def ratios(axes: Axes, rows: Mapping[str, Ratio]) -> None:
+    """A dot for each, with its quarters, and a line where both are the same."""
+    middles = [of.middle for of in rows.values()]
+    axes.errorbar(
+        middles,
+        range(len(rows)),
+        xerr=[
+            [of.middle - of.quarters[0] for of in rows.values()],
+            [of.quarters[1] - of.middle for of in rows.values()],
+        ],
+        fmt="o",
+        color=_OTTLA,
+        markersize=5,
+        capsize=3,
+    )
+    axes.axvline(1, color=_KAFKA, linewidth=1)
+    axes.set_xlim(left=min(0.5, *middles), right=max(2.0, *(of.quarters[1] for of in rows.values())) + 0.1)
+    axes.set_yticks(range(len(rows)), list(rows))
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")

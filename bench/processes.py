@@ -10,6 +10,8 @@ from pathlib import Path
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _CPU_CLOCK_OF_PROCESS = 2
 """How Linux numbers the clock of another process, in nanoseconds; /proc/PID/stat counts in hundredths of a second."""
+_COMPILERS = ("C1 CompilerThre", "C2 CompilerThre")
+"""Names of a JVM's threads, as far as the system keeps them."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -22,6 +24,17 @@ def family_cpu_s(pid: int) -> float:
     """The same, with that of the processes that it started and that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+
+
+def compiler_cpu_s(pid: int) -> float:
+    """Of this, what those threads took in which a JVM compiles its code, without those that it has ended."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            name, _, fields = (task / "stat").read_text().partition("(")[2].rpartition(")")
+            if name.startswith(_COMPILERS):
+                total += sum(map(int, fields.split()[11:13]))
+    return total / _TICKS_PER_SECOND
 
 
 def tree_cpu_s(pid: int) -> float:

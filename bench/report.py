@@ -10,6 +10,7 @@ from bench.goals import missed
 from bench.machine import busy_warning, machine
 from bench.native import Measured
 from bench.plan import Run
+from bench.ratios import ratio
 from bench.workloads import BY_NAME
 
 _SHOWN = (
@@ -83,10 +84,13 @@ def line(measured: Measured) -> str:
 
 def _with_spread(measured: Measured, name: str, form: str) -> str:
     text = form.format(measured[name])
-    if name not in measured.get("spread", {}):
-        return text
-    least, most = measured["spread"][name]
-    return f"{text} [{short(least)}-{short(most)}]" if name in _SPREAD_SHOWN else text
+    return text + spread(measured, name) if name in _SPREAD_SHOWN else text
+
+
+def spread(measured: Measured, name: str) -> str:
+    """The smallest and the largest of the repetitions, if there are several."""
+    each = measured.get("each", {}).get(name)
+    return f" [{short(min(each))}-{short(max(each))}]" if each else ""
 
 
 def short(value: float) -> str:
@@ -95,7 +99,7 @@ def short(value: float) -> str:
 
 
 def medians(runs: Sequence[Run]) -> dict[str, dict[str, Measured]]:
-    """workload → system → figure → median over the repetitions; a failed repetition is shown as such."""
+    """workload → system → figure → median over the repetitions, with `each` of them; a failed one is shown as such."""
     grouped: dict[str, dict[str, list[Measured]]] = {}
     for run in runs:
         grouped.setdefault(run.workload, {}).setdefault(run.system, []).append(run.figures)
@@ -111,10 +115,7 @@ def _median(several: Sequence[Measured]) -> Measured:
             return figures
     middle = {name: statistics.median(figures[name] for figures in several) for name in several[0]}
     if len(several) > 1:
-        middle["spread"] = {
-            name: (min(figures[name] for figures in several), max(figures[name] for figures in several))
-            for name in several[0]
-        }
+        middle["each"] = {name: [figures[name] for figures in several] for name in several[0]}
     return middle
 
 
@@ -143,9 +144,8 @@ def _ratios(summary: dict[str, dict[str, Measured]]) -> list[str]:
 
 
 def _ratios_of(ours: Measured, theirs: Measured) -> str:
-    figures = ("rate", "broker_cpu_us", "p99_ms")
-    both = [(ours.get(figure), theirs.get(figure)) for figure in figures]
-    return " | ".join(f"{mine / other:.2f}" if mine and other else "" for mine, other in both)
+    several = [ratio(ours, theirs, figure) for figure in ("rate", "broker_cpu_us", "p99_ms")]
+    return " | ".join(str(one) if one else "" for one in several)
 
 
 def _missed_goals(summary: dict[str, dict[str, Measured]]) -> list[str]:

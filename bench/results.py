@@ -66,7 +66,7 @@ def as_item(runs: Sequence[Run], plan: Plan, *, form: str, took_s: float, comple
 
 
 def summary(item: dict[str, Any]) -> dict[str, dict[str, Measured]]:
-    """workload → system → figure → median, with the spread."""
+    """workload → system → figure → median, with `each` repetition."""
     return medians([Run(**run) for run in item["runs"]])
 
 

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -73,8 +74,11 @@ def _measure(workload: Workload, server: Server, plan: Plan, memory: WarmMemory)
         return make_server(server.name, directory, may_be_paused=False)
 
     try:
+        setting = Setting(server=server, windows=plan.windows, spare=spare)
+        if workload.lends:
+            return workload.measure(replace(setting, lent=memory.lent))
         with memory.lent():
-            return workload.measure(Setting(server=server, windows=plan.windows, spare=spare))
+            return workload.measure(setting)
     except Exception as error:  # the other runs of a long session go on; this one is told as failed
         return {"error": _with_log(error, server)}
     finally:

@@ -1,6 +1,7 @@
 """What a workload is given."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from bench.servers import Server
@@ -12,6 +13,8 @@ class Windows:
 
     seconds: float
     warmup_s: float
+    jit_s_max: float = 50.0
+    """A JVM of the client that still compiles after the warm-up gets so much more of it."""
     data_scale: float = 1.0
     """Multiplies what is written before a consume run."""
     starts: int = 3
@@ -28,3 +31,5 @@ class Setting:
     windows: Windows
     spare: Callable[[], Server]
     """It notices failures as usual, and is not to be paused."""
+    lent: Callable[[], AbstractContextManager[None]] = nullcontext
+    """What is written while this lasts goes into warm memory, for a workload that `lends` by itself."""

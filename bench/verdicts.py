@@ -6,10 +6,11 @@ A goal whose figures are not there is told as not measured, never as reached.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench import java_client
+from bench import headline
 from bench.goals import AT_LEAST, goals_of, is_reached
 from bench.items import title_of
 from bench.native import Measured
+from bench.ratios import ratio
 from bench.report import short
 from bench.yardstick import COUNTERPARTS, asked
 
@@ -17,9 +18,8 @@ Summary = Mapping[str, Mapping[str, Measured]]
 """workload → system → figure → median."""
 
 REACHED, MISSED, UNKNOWN = "reached", "missed", "not measured"
-HEADLINE = ("produce_50conn", "produce_100conn", "produce_200conn", "batches_100b", "batches_1kb", *java_client.NAMES)
 _OURS = ("ottla", "ottla-os", "ottla-3", "ottla-queue")
-_JUDGED_ELSEWHERE = frozenset({"cores"})
+_JUDGED_ELSEWHERE = frozenset({"cores", "headline"})
 """Items whose rows are those of others, for a comparison: a bound is not counted twice."""
 _TIMES = {
     "p50_ms": "p50 end to end and of requests",
@@ -77,9 +77,9 @@ def _bound(system: str, workload: str, figure: str, goal: float, systems: Mappin
     value = float(figures[figure])
     beside, outcome_beside = "", UNKNOWN
     wanted = asked(system, workload, figure)
-    pair = _pair(figures, systems.get(COUNTERPARTS.get(system, ""), {}), figure)
-    if wanted is not None and pair is not None:
-        share = pair[0] / pair[1]
+    of = ratio(figures, systems.get(COUNTERPARTS.get(system, ""), {}), figure)
+    if wanted is not None and of is not None:
+        share = of.middle
         beside = f"{_share(share)} (asked {_share(wanted)})"
         outcome_beside = _outcome(figure, share, wanted)
     return Verdict(
@@ -99,12 +99,6 @@ def _share(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
-def _pair(first: Measured, second: Measured, figure: str) -> tuple[float, float] | None:
-    """The figure of both, where both have it and it is more than nothing."""
-    one, other = float(first.get(figure) or 0), float(second.get(figure) or 0)
-    return (one, other) if one and other else None
-
-
 def ahead(
     goal: str, summary: Summary, ours: str, theirs: str, *, figure: str, rows: Sequence[str] | None = None
 ) -> Verdict:
@@ -112,15 +106,14 @@ def ahead(
     behind, count = [], 0
     for workload in rows if rows is not None else summary:
         systems = summary.get(workload, {})
-        pair = _pair(systems.get(ours, {}), systems.get(theirs, {}), figure)
-        if pair is None:
+        of = ratio(systems.get(ours, {}), systems.get(theirs, {}), figure)
+        if of is None:
             if rows is not None:
                 return Verdict(goal=goal, measured=f"{title_of(workload)} is missing", outcome=UNKNOWN)
             continue
         count += 1
-        ratio = pair[0] / pair[1]
-        if (ratio <= 1) if figure in AT_LEAST else (ratio >= 1):
-            behind.append(f"{title_of(workload)} ({ratio:.2f})")
+        if (of.middle <= 1) if figure in AT_LEAST else (of.middle >= 1):
+            behind.append(f"{title_of(workload)} ({of.middle:.2f})")
     if not count:
         return Verdict(goal=goal, measured="", outcome=UNKNOWN)
     told = f"{count - len(behind)} of {count} rows" + (f"; not in: {'; '.join(behind)}" if behind else "")
@@ -129,12 +122,11 @@ def ahead(
 
 def grows(goal: str, summary: Summary, few: str, many: str, at_most: float) -> Verdict:
     """Ottla's CPU per request of one workload as a multiple of another's."""
-    of = [summary.get(workload, {}).get("ottla", {}) for workload in (few, many)]
-    pair = _pair(of[0], of[1], "broker_cpu_us")
-    if pair is None:
+    little, much = (summary.get(workload, {}).get("ottla", {}) for workload in (few, many))
+    of = ratio(much, little, "broker_cpu_us")
+    if of is None:
         return Verdict(goal=goal, measured="", outcome=UNKNOWN)
-    ratio = pair[1] / pair[0]
-    return Verdict(goal=goal, measured=f"{ratio:.2f} times", outcome=REACHED if ratio <= at_most else MISSED)
+    return Verdict(goal=goal, measured=f"{of.middle:.2f} times", outcome=REACHED if of.middle <= at_most else MISSED)
 
 
 def verdicts(items: Mapping[str, Summary]) -> list[Verdict]:
@@ -179,11 +171,11 @@ def _compared(items: Mapping[str, Summary]) -> list[Verdict]:
         ),
         ahead(
             "Durable Ottla ahead of Kafka in the page cache: 50 and more producers, 16 KiB batches",
-            writing,
+            {**writing, **items.get("headline", {})},
             "ottla",
             "kafka",
             figure="rate",
-            rows=HEADLINE,
+            rows=headline.NAMES,
         ),
     ]
 

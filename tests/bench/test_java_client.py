@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from bench.java_client import Report, java, parse
+from bench.jit import Compilers
 from bench.native import DriverError
 from bench.setting import Setting, Windows
 
@@ -39,6 +40,7 @@ class AServer:
     """A node in this process that takes two seconds of CPU from one look to the next."""
 
     replicas = 1
+    pids = (os.getpid(),)
 
     def __init__(self, node: EmbeddedNode) -> None:
         self.bootstrap = node.bootstrap
@@ -57,7 +59,7 @@ def measured(tmp_path: Path, patch: pytest.MonkeyPatch, script: str) -> dict[str
     patch.setattr(apache_kafka, "client_command", command)
     with EmbeddedNode(tmp_path) as node:
         server: Any = AServer(node)
-        windows = Windows(seconds=2, warmup_s=3)
+        windows = Windows(seconds=2, warmup_s=3, jit_s_max=9)
         return java("java_1kb", record_bytes=1000)(Setting(server=server, windows=windows, spare=lambda: server))
 
 
@@ -72,6 +74,26 @@ def test_what_comes_after_the_warm_up_counts(tmp_path: Path, monkeypatch: pytest
     assert figures["mean_ms"] == 7
     assert figures["broker_cpu_us"] == 5_000
     assert (figures["seconds"], figures["messages"]) == (2, 400)
+
+
+def test_a_window_waits_for_compilers_that_are_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = iter([0.7, 0.6, 0.05, 0.5, 0.02, 0.01])
+    monkeypatch.setattr(Compilers, "share", lambda _: next(shares))
+    lines = [LINE.format(count, 5) for count in (1, 2, 3, 4, 5, 6, 100, 300, 9_999)]
+    script = f"import time; print({chr(10).join(lines)!r}); time.sleep(600)"
+
+    figures = measured(tmp_path, monkeypatch, script)
+
+    assert (figures["warm_s"], figures["messages"]) == (6, 400)
+
+
+def test_it_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Compilers, "share", lambda _: 1.0)
+    script = f"import time; print({chr(10).join([LINE.format(1, 5)] * 20)!r}); time.sleep(600)"
+
+    figures = measured(tmp_path, monkeypatch, script)
+
+    assert figures["warm_s"] == 3 + 9
 
 
 def test_it_is_told_what_to_write_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

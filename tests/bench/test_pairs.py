@@ -16,9 +16,9 @@ def test_what_counts_is_the_ratio_of_two_windows_side_by_side() -> None:
     runs = [run("w", "a", repetition=at, **request(100 * now, 10 / now)) for at, now in enumerate(pace)]
     runs += [run("w", "b", repetition=at, **request(110 * now, 9 / now)) for at, now in enumerate(pace)]
     rate, cpu, *_ = pairs.paired(runs, "a", "b")
-    assert (rate.figure, round(rate.ratio, 6), rate.above_1, rate.pairs) == ("rate", 1.1, 5, 5)
-    assert (cpu.figure, round(cpu.ratio, 6), cpu.above_1) == ("broker_cpu_us", 0.9, 0)
-    assert [round(quarter, 6) for quarter in rate.quarters] == [1.1, 1.1]
+    assert (rate.figure, round(rate.ratio.middle, 6), rate.ratio.above_1, rate.ratio.pairs) == ("rate", 1.1, 5, 5)
+    assert (cpu.figure, round(cpu.ratio.middle, 6), cpu.ratio.above_1) == ("broker_cpu_us", 0.9, 0)
+    assert [round(quarter, 6) for quarter in rate.ratio.quarters] == [1.1, 1.1]
     assert "x 1.100 [1.100-1.100], above 1 in 5 of 5" in str(rate)
 
 
@@ -27,15 +27,15 @@ def test_the_quarters_leave_out_windows_that_were_disturbed() -> None:
     runs = [run("w", "a", repetition=at, rate=100.0) for at in range(len(times))]
     runs += [run("w", "b", repetition=at, rate=100.0 * each) for at, each in enumerate(times)]
     (rate,) = pairs.paired(runs, "a", "b")
-    assert [round(quarter, 6) for quarter in rate.quarters] == [1.1, 1.4]
-    assert (round(rate.ratio, 6), rate.above_1) == (1.25, 6)
+    assert [round(quarter, 6) for quarter in rate.ratio.quarters] == [1.1, 1.4]
+    assert (round(rate.ratio.middle, 6), rate.ratio.above_1) == (1.25, 6)
 
 
 def test_a_window_that_failed_takes_its_partner_along() -> None:
     runs = [run("w", "a", repetition=at, rate=100.0) for at in range(3)]
     runs += [run("w", "b", repetition=0, rate=50.0), run("w", "b", repetition=1, error="gone")]
     (rate,) = pairs.paired(runs, "a", "b")
-    assert (rate.ratio, rate.pairs) == (0.5, 1)
+    assert (rate.ratio.middle, rate.ratio.pairs) == (0.5, 1)
 
 
 def test_nodes_of_two_trees_are_run_in_turns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,7 @@ def test_ratios_compare_brokers_that_promise_the_same() -> None:
     told = table([_run("ottla", 60_000, 15), _run("kafka-durable", 6_000, 150)])
 
     assert "| ottla / kafka-durable |" in told
-    assert "| 200 producers, one record at a time | 10.00 | 0.10 | 1.00 |" in told
+    assert "| 200 producers, one record at a time | 10.00 [10.00-10.00] | 0.10 [0.10-0.10] | 1.00" in told
 
 
 def test_a_busy_machine_is_told() -> None:
