@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("names", nargs="+", choices=sorted(BY_NAME), metavar="NAME", help="workloads (bench list)")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=0.8, help="the measured window")
-    parser.add_argument("--warmup", type=float, default=0.4, help="load before it; Java's client needs 7 seconds")
+    parser.add_argument("--warmup", type=float, default=0.4, help="load before it; a JVM gets what its compiler needs")
     arguments = parser.parse_args(argv)
     for tree in arguments.trees:
         if not (tree / "src" / "ottla").is_dir():
