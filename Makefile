@@ -92,7 +92,7 @@ bench: install  ## Ottla beside Apache Kafka into docs/benchmarks: make bench, o
 bench-full: install  ## the same with every combination of settings (three hours)
 	$(BIN)/python -m bench $(ITEM) --form full
 
-bench-quick: install  ## has a message become dearer than the committed figures? (under three minutes)
+bench-quick: install  ## has a message become dearer than the committed figures? (three minutes, more in a slow hour)
 	$(BIN)/python -m bench quick
 
 bench-cluster: install  ## three nodes: throughput, latency, and how long writers stand still when one dies

@@ -10,7 +10,7 @@ from bench.servers import Kafka, Server, make_server
 from bench.setting import Setting, Windows
 from bench.workloads import BY_NAME
 
-_ROUNDS_MAX = 6
+_ROUNDS_MAX = 3
 _MOST_RUN = ("produce_200conn", "batches_1kb")
 """Again and again, until nothing much is compiled any more."""
 _JVM_WARM_UP = (
