@@ -60,11 +60,10 @@ class Fleet:
 
 def _warm_up(server: Server) -> None:
     print(f"warming up {server.name}", file=sys.stderr)
-    compilers = Compilers(server.pids)
     for name in _JVM_WARM_UP:
         _run(name, server)
     for _ in range(_ROUNDS_MAX):
-        compilers.share()
+        compilers = Compilers(server.pids)
         for name in _MOST_RUN:
             _run(name, server)
         if compilers.share() <= REST_SHARE * len(server.pids):

@@ -41,24 +41,28 @@ def test_a_process_that_compiles_nothing_has_none() -> None:
     assert compiler_cpu_s(os.getpid()) == 0
 
 
-def test_the_share_is_that_since_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    spent = {1: 10.0, 2: 0.0}
-    now_s = [100.0]
-    monkeypatch.setattr(jit, "compiler_cpu_s", spent.__getitem__)
-    compilers = Compilers([1, 2], clock=lambda: now_s[0])
+class Looked:
+    """The compilers of two processes, on a clock and with times that a test sets."""
 
-    now_s[0], spent[1], spent[2] = 102.0, 11.0, 0.5
-    assert compilers.share() == 0.75
-    now_s[0], spent[1] = 104.0, 11.1
-    assert compilers.share() == pytest.approx(0.05)
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now_s = 100.0
+        self.spent_s = {1: 10.0, 2: 0.0}
+        patch.setattr(jit, "compiler_cpu_s", lambda pid: self.spent_s[pid])
+        self.compilers = Compilers([1, 2], clock=lambda: self.now_s)
+
+
+def test_the_share_is_that_since_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = Looked(monkeypatch)
+
+    looked.now_s, looked.spent_s = 102.0, {1: 11.0, 2: 0.5}
+    assert looked.compilers.share() == 0.75
+    looked.now_s, looked.spent_s = 104.0, {1: 11.1, 2: 0.5}
+    assert looked.compilers.share() == pytest.approx(0.05)
 
 
 def test_a_compiler_that_has_ended_takes_nothing_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    spent = {1: 10.0, 2: 0.0}
-    now_s = [100.0]
-    monkeypatch.setattr(jit, "compiler_cpu_s", spent.__getitem__)
-    compilers = Compilers([1, 2], clock=lambda: now_s[0])
+    looked = Looked(monkeypatch)
 
-    now_s[0], spent[1], spent[2] = 101.0, 4.0, 0.5
+    looked.now_s, looked.spent_s = 101.0, {1: 4.0, 2: 0.5}
 
-    assert compilers.share() == 0.5
+    assert looked.compilers.share() == 0.5
