@@ -12,13 +12,15 @@ from pathlib import Path
 
 from bench import flames, queues, results
 from bench.fleet import Fleet
-from bench.items import FORMS, FULL, ITEM, ITEMS, NORMAL, Item, estimate_s, in_turn
+from bench.items import FORMS, FULL, ITEM, ITEMS, NORMAL, SHORT, Item, estimate_s, in_turn
 from bench.native import DriverError
 from bench.page import write_page
 from bench.plan import Plan, Run
 from bench.report import tell
 from bench.runner import clean, new_fleet, run_on
 from bench.servers import available
+from bench.undecided import ITEMS as UNDECIDED
+from bench.undecided import more
 
 ALL = "all"
 Done = Callable[[Run], None]
@@ -32,6 +34,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, help="interleaved repetitions")
     parser.add_argument("--seconds", type=float, help="the measured window")
     parser.add_argument("--estimate", action="store_true", help="only say how long it would take")
+    parser.add_argument(
+        "--undecided", action="store_true", help="go on with results of this machine, in rows that they do not decide"
+    )
     parser.add_argument("--out", type=Path, default=results.DIRECTORY, metavar="DIRECTORY", help="results and page")
     return parser.parse_args(argv)
 
@@ -47,9 +52,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         with new_fleet() as fleet:
             for item, plan in plans:
-                runs = measure(fleet, item, plan, arguments.form, arguments.out)
+                there = results.runs_here(arguments.out, item.name, plan) if arguments.undecided else ()
+                runs = measure(fleet, item, plan, arguments.form, arguments.out, there=there)
                 failed = failed or any("error" in run.figures for run in runs)
-    except DriverError as error:  # of a warm-up: nothing can be measured without it
+    except (DriverError, results.OtherResultsError) as error:  # of a warm-up: nothing can be measured without it
         print(error, file=sys.stderr)
         return 1
     finally:
@@ -76,19 +82,23 @@ def _tell_estimates(plans: Sequence[tuple[Item, Plan]]) -> None:
     print(f"{'together':12} about {total_s / 60:4.1f} min", file=sys.stderr, flush=True)
 
 
-def measure(fleet: Fleet, item: Item, plan: Plan, form: str, out: Path) -> list[Run]:
-    """What came of it is written down whether it came to its end or not."""
+def measure(fleet: Fleet, item: Item, plan: Plan, form: str, out: Path, *, there: Sequence[Run] = ()) -> list[Run]:
+    """What came of it is written down whether it came to its end or not. If all repetitions are there already, it goes
+    on with the rows that they do not decide.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    runs: list[Run] = []
-    began, complete = time.monotonic(), False
+    runs = list(there)
+    began, complete = time.monotonic(), bool(there)
 
     def note(done: Run) -> None:
         runs.append(done)
         tell(done)
 
     try:
-        _runner(fleet, item, out)(plan, note)
-        complete = True
+        if not there:
+            _runner(fleet, item, out)(plan, note)
+            complete = True
+        _measure_undecided(fleet, item, plan, form, runs, note)
     finally:
         if runs:
             took_s = time.monotonic() - began
@@ -96,6 +106,14 @@ def measure(fleet: Fleet, item: Item, plan: Plan, form: str, out: Path) -> list[
             results.merge(out / "results.json", item.name, measured)
             write_page(out)
     return runs
+
+
+def _measure_undecided(fleet: Fleet, item: Item, plan: Plan, form: str, runs: Sequence[Run], note: Done) -> None:
+    """More repetitions of the rows of which those that there are do not agree on who is ahead."""
+    rest = more(plan, runs) if item.name in UNDECIDED and form != SHORT else None
+    if rest is not None:
+        print(f"not decided yet: {', '.join(rest.workloads)}", file=sys.stderr, flush=True)
+        run_on(fleet, rest, done=note)
 
 
 def _runner(fleet: Fleet, item: Item, out: Path) -> Callable[[Plan, Done], object]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.native import Measured, rawload, rdload
+from bench.native import DriverError, Measured, rawload, rdload
 from bench.servers import Server
 from bench.setting import Setting
 from bench.topics import kept_topic, listed, new_topic
@@ -44,6 +44,8 @@ def write_to_each(topic: str, leaders: Sequence[int]) -> None:
             warmup=0,
             seconds=seconds,
         )
+        if not done["requests"]:
+            raise DriverError(f"nothing was written to {topic} in {seconds:g} s")
         written, seconds = done["requests"], 2 * seconds
 
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from bench.package import form
 LOOK_S = 0.3
 _BUSY_SHARE = 0.25
 _STAT = Path("/proc/stat")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _IDLE, _IO_WAIT, _STEAL = 3, 4, 7
 """Columns of /proc/stat. Those after the last are counted in the first ones already."""
 
@@ -29,9 +30,30 @@ def others_cores() -> float:
     return (_busy_s() - before_s) / (time.monotonic() - began)
 
 
+def _ticks() -> list[int]:
+    return [int(column) for column in _STAT.read_text().split("\n", 1)[0].split()[1 : _STEAL + 2]]
+
+
 def _busy_s() -> float:
-    ticks = [int(column) for column in _STAT.read_text().split("\n", 1)[0].split()[1 : _STEAL + 2]]
-    return (sum(ticks) - ticks[_IDLE] - ticks[_IO_WAIT]) / os.sysconf("SC_CLK_TCK")
+    ticks = _ticks()
+    return (sum(ticks) - ticks[_IDLE] - ticks[_IO_WAIT]) / _TICKS_PER_SECOND
+
+
+class Stolen:
+    """What the host takes of this machine's cores while something runs: processor time that was due and not given.
+
+    A virtual machine is told so by its host (the column `steal`), if by anybody.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began_s, self._began = clock(), _ticks()[_STEAL]
+
+    def share(self) -> float:
+        """Of all cores, since it was made."""
+        past_s = self._clock() - self._began_s
+        taken_s = (_ticks()[_STEAL] - self._began) / _TICKS_PER_SECOND
+        return taken_s / past_s / (os.cpu_count() or 1) if past_s > 0 else 0.0
 
 
 def is_busy(others: Sequence[float], cores: int | None) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import results
+from bench.again import STOLEN_SHARE_MAX
 from bench.flames import TITLES as FLAMES
 from bench.goals import AT_LEAST
 from bench.items import FULL, ITEM, ITEMS, NORMAL, SHORT, estimate_s, title_of
@@ -163,7 +164,7 @@ def _section(name: str, measured: dict[str, Any], items: Mapping[str, Summary], 
 
 
 def _when(measured: dict[str, Any]) -> str:
-    runs = f"{measured['repetitions']} repetition{'s' if measured['repetitions'] > 1 else ''}"
+    runs = f"{measured['repetitions']} repetition{'s' if measured['repetitions'] > 1 else ''}{_beyond(measured)}"
     on = measured["machine"]
     parts = [f"Measured {measured['measured_at']} at {on['commit']} on {on['cpu']}", f"{measured['form']} form", runs]
     parts.append(f"Ottla {on.get('ottla', 'pure Python')}")
@@ -171,12 +172,31 @@ def _when(measured: dict[str, Any]) -> str:
         parts.append(f"windows of {measured['seconds']:g} s")
     others = measured["others"]
     parts.append("what else ran is not known" if others is None else f"{others:g} cores taken by other work")
-    told = ", ".join(parts) + "."
+    told = ", ".join(parts) + "." + _disturbance(measured)
     if results.was_busy(measured):
         told += " **The machine was busy with other work: rates and latencies are hints only.**"
     if not measured["complete"]:
         told += " **It was interrupted: not all repetitions are there.**"
     return told
+
+
+def _beyond(measured: dict[str, Any]) -> str:
+    """Rows that were measured more often."""
+    most = max(run["repetition"] for run in measured["runs"]) + 1
+    rows = {run["workload"] for run in measured["runs"] if run["repetition"] >= measured["repetitions"]}
+    return f" (up to {most} of {len(rows)} rows that those did not decide)" if rows else ""
+
+
+def _disturbance(measured: dict[str, Any]) -> str:
+    """What the host took, where that was looked at."""
+    if "stolen" not in measured:
+        return ""
+    again = sum(run.get("tries", 1) > 1 for run in measured["runs"])
+    disturbed = sum(run.get("stolen", 0) > STOLEN_SHARE_MAX for run in measured["runs"])
+    told = f" The host took {measured['stolen'] * 100:.1f} % of the cores"
+    if again:
+        told += f"; {again} of {len(measured['runs'])} runs were made again for that, and {disturbed} stayed disturbed"
+    return told + "."
 
 
 def _table(name: str, summary: Summary, cores: int) -> list[str]:

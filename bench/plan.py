@@ -15,6 +15,8 @@ class Plan:
     repetitions: int
     warm_gb: float
     """Memory that is kept at hand for what a run writes (`bench.warm_memory`)."""
+    first_repetition: int = 0
+    """How they are numbered, where there are some already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,3 +27,7 @@ class Run:
     figures: Measured
     others: float = 0.0
     """How many cores were at work for others just before it began."""
+    stolen: float = 0.0
+    """Which share of all cores the host took while it ran."""
+    tries: int = 1
+    """How often it was made, since the host took too much (`bench.again`)."""

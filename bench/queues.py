@@ -11,9 +11,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
-from bench.machine import others_cores
+from bench.again import Again
+from bench.machine import Stolen, others_cores
 from bench.native import DriverError, Measured
 from bench.package import environment
 from bench.plan import Plan, Run
@@ -38,6 +40,7 @@ FILL_DEFAULT = 60_000
 
 def run(plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
     DATA.mkdir(parents=True, exist_ok=True)
+    again = Again(len(plan.workloads) * len(plan.systems) * plan.repetitions)
     runs = []
     with closing(WarmMemory(plan.warm_gb)) as memory:
         for repetition in range(plan.repetitions):
@@ -45,16 +48,26 @@ def run(plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
                 for system in rotated(plan.systems, repetition):
                     if "batched" in workload and not KINDS[system].has_batches:
                         continue
-                    memory.fill()
-                    os.sync()
-                    others = others_cores()
-                    with memory.lent():
-                        figures = _measured(workload, system, plan.windows.seconds)
-                    runs.append(
-                        Run(workload=workload, system=system, repetition=repetition, figures=figures, others=others)
-                    )
+                    make = partial(_run, workload, system, plan, memory, repetition)
+                    runs.append(again.least_disturbed(make))
                     done(runs[-1])
     return runs
+
+
+def _run(workload: str, system: str, plan: Plan, memory: WarmMemory, repetition: int) -> Run:
+    memory.fill()
+    os.sync()
+    others, stolen = others_cores(), Stolen()
+    with memory.lent():
+        figures = _measured(workload, system, plan.windows.seconds)
+    return Run(
+        workload=workload,
+        system=system,
+        repetition=repetition,
+        figures=figures,
+        others=others,
+        stolen=stolen.share(),
+    )
 
 
 def _measured(workload: str, system: str, seconds: float) -> Measured:

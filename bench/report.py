@@ -68,7 +68,8 @@ _COUNTERPARTS = (
 
 def tell(done: Run) -> None:
     """A run that has just ended."""
-    print(f"{done.workload:24} {done.system:14} {line(done.figures)}", file=sys.stderr, flush=True)
+    again = f", {done.tries} tries, {done.stolen:.1%} stolen" if done.tries > 1 else ""
+    print(f"{done.workload:24} {done.system:14} {line(done.figures)}{again}", file=sys.stderr, flush=True)
 
 
 def line(measured: Measured) -> str:

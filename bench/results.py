@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import apache_kafka
-from bench.machine import is_busy, machine
+from bench.machine import is_busy, kind, machine
 from bench.native import HERE, Measured
 from bench.plan import Plan, Run
 from bench.report import medians
@@ -52,17 +52,34 @@ def as_item(runs: Sequence[Run], plan: Plan, *, form: str, took_s: float, comple
         "repetitions": plan.repetitions,
         "seconds": plan.windows.seconds,
         "others": round(sum(run.others for run in runs) / len(runs), 2),
+        "stolen": round(sum(run.stolen for run in runs) / len(runs), 4),
         "runs": [
             {
                 "workload": run.workload,
                 "system": run.system,
                 "repetition": run.repetition,
                 "others": round(run.others, 2),
+                "stolen": round(run.stolen, 4),
+                "tries": run.tries,
                 "figures": _short(run.figures),
             }
             for run in runs
         ],
     }
+
+
+class OtherResultsError(Exception):
+    """Those that are there can't be gone on with."""
+
+
+def runs_here(directory: Path, item: str, plan: Plan) -> list[Run]:
+    """The runs of an item that were made on this kind of machine as the plan says."""
+    measured = load(directory / "results.json").get(item)
+    if measured is None or not measured["complete"] or measured["seconds"] != plan.windows.seconds:
+        raise OtherResultsError(f"there are no whole results of {item} with windows of {plan.windows.seconds:g} s")
+    if kind(measured["machine"]) != kind(machine()):
+        raise OtherResultsError(f"{item} was measured on another machine ({kind(measured['machine'])})")
+    return [Run(**run) for run in measured["runs"]]
 
 
 def summary(item: dict[str, Any]) -> dict[str, dict[str, Measured]]:

@@ -10,12 +10,14 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from bench.again import Again
 from bench.fleet import Fleet
 from bench.loads import Workload
-from bench.machine import others_cores
+from bench.machine import Stolen, others_cores
 from bench.native import BUILD, Measured
 from bench.plan import Plan, Run
 from bench.servers import Server, make_server
@@ -44,20 +46,31 @@ def new_fleet() -> Fleet:
 def run_on(fleet: Fleet, plan: Plan, *, done: Callable[[Run], None]) -> list[Run]:
     """The same on servers some of which may be up already."""
     servers = fleet.servers(plan.systems)
+    again = Again(len(plan.workloads) * len(servers) * plan.repetitions)
     runs = []
     with closing(WarmMemory(plan.warm_gb)) as memory:
-        for repetition in range(plan.repetitions):
+        for repetition in range(plan.first_repetition, plan.first_repetition + plan.repetitions):
             for name in plan.workloads:
                 for server in rotated(servers, repetition):
-                    memory.fill()
-                    os.sync()  # or the write-back of the last run would slow this one
-                    others = others_cores()
-                    figures = _measure(BY_NAME[name], server, plan, memory)
-                    runs.append(
-                        Run(workload=name, system=server.name, repetition=repetition, figures=figures, others=others)
-                    )
+                    make = partial(_run, name, server, plan, memory, repetition)
+                    runs.append(again.least_disturbed(make))
                     done(runs[-1])
     return runs
+
+
+def _run(name: str, server: Server, plan: Plan, memory: WarmMemory, repetition: int) -> Run:
+    memory.fill()
+    os.sync()  # or the write-back of the last run would slow this one
+    others, stolen = others_cores(), Stolen()
+    figures = _measure(BY_NAME[name], server, plan, memory)
+    return Run(
+        workload=name,
+        system=server.name,
+        repetition=repetition,
+        figures=figures,
+        others=others,
+        stolen=stolen.share(),
+    )
 
 
 def rotated(several: Sequence[T], by: int) -> list[T]:

@@ -3,9 +3,10 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from bench.machine import busy_warning, is_busy, others_cores
+from bench.machine import Stolen, busy_warning, is_busy, others_cores
 
 CORES = os.cpu_count() or 1
 
@@ -26,6 +27,21 @@ def test_a_process_that_works_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         for process in busy:
             process.kill()
             process.communicate()
+
+
+def test_what_the_host_takes_is_told_as_a_share_of_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = tmp_path / "stat"
+    monkeypatch.setattr("bench.machine._STAT", stat)
+    monkeypatch.setattr("bench.machine._TICKS_PER_SECOND", 100)
+    now_s = 10.0
+    stat.write_text("cpu  900 0 300 5000 20 0 7 40 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+    stolen = Stolen(clock=lambda: now_s)
+    assert stolen.share() == 0.0
+
+    stat.write_text(f"cpu  950 0 310 5100 21 0 7 {40 + 100 * CORES} 0 0\n")
+    now_s = 14.0
+
+    assert stolen.share() == 0.25
 
 
 def test_a_machine_is_busy_when_others_take_a_quarter_of_it_in_the_mean() -> None:

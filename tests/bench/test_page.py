@@ -1,6 +1,7 @@
 """The page says what is in the results, and nothing else."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -123,6 +124,34 @@ def test_figures_that_are_hints_are_called_so(tmp_path: Path, others: float, com
     runs = [run("produce_1conn", "ottla", others=others, **request(1_000, 300))]
 
     assert sentence in page({"requests": item("requests", runs, complete=complete)}, tmp_path)
+
+
+def test_what_the_host_took_is_told_with_the_runs_that_were_made_again(tmp_path: Path) -> None:
+    peaceful, again, disturbed = (run("produce_1conn", "ottla", **request(1_000, 100)) for _ in range(3))
+    again = replace(again, stolen=0.01, tries=2)
+    disturbed = replace(disturbed, stolen=0.05, tries=3)
+
+    told = page({"requests": item("requests", [peaceful, again, disturbed])}, tmp_path)
+
+    assert "The host took 2.0 % of the cores; 2 of 3 runs were made again for that, and 1 stayed disturbed." in told
+    assert "The host took 0.0 % of the cores.\n" in page({"requests": item("requests", [peaceful])}, tmp_path)
+
+
+def test_rows_that_were_measured_more_often_are_told(tmp_path: Path) -> None:
+    three = [run("produce_1conn", "ottla", repetition=number, **request(1_000, 100)) for number in range(3)]
+    nine = [run("produce_50conn", "ottla", repetition=number, **request(1_000, 100)) for number in range(9)]
+
+    told = page({"requests": item("requests", [*three, *nine])}, tmp_path)
+
+    assert "3 repetitions (up to 9 of 1 rows that those did not decide)," in told
+    assert "3 repetitions," in page({"requests": item("requests", three)}, tmp_path)
+
+
+def test_nothing_is_told_of_the_host_where_it_was_not_looked_at(tmp_path: Path) -> None:
+    before = item("requests", [run("produce_1conn", "ottla", **request(1_000, 100))])
+    del before["stolen"]
+
+    assert "The host" not in page({"requests": before}, tmp_path)
 
 
 def test_items_of_two_machines_say_which_was_theirs(tmp_path: Path) -> None:

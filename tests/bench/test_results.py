@@ -1,5 +1,6 @@
 """Items are measured at different hours and kept in one file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from bench.results import load, merge, summary, was_busy
@@ -31,6 +32,14 @@ def test_an_item_knows_how_busy_the_machine_was_with_other_work() -> None:
     assert quiet["others"] == 0.25
     assert was_busy(busy)
     assert not was_busy({**busy, "others": None})
+
+
+def test_an_item_knows_what_the_host_took() -> None:
+    runs = [run("produce_1conn", "ottla"), replace(run("produce_1conn", "ottla"), stolen=0.03, tries=3)]
+    measured = item("requests", runs)
+
+    assert measured["stolen"] == 0.015
+    assert [(one["stolen"], one["tries"]) for one in measured["runs"]] == [(0.0, 1), (0.03, 3)]
 
 
 def test_an_error_is_told_without_paths_of_the_machine() -> None:
