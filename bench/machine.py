@@ -18,6 +18,8 @@ _STAT = Path("/proc/stat")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _IDLE, _IO_WAIT, _STEAL = 3, 4, 7
 """Columns of /proc/stat. Those after the last are counted in the first ones already."""
+_MEASURED = ("src", "bench", "hatch_build.py", "pyproject.toml")
+"""What figures depend on, of all that git knows."""
 
 
 def others_cores() -> float:
@@ -78,7 +80,7 @@ def machine() -> dict[str, Any]:
         "kernel": platform.release(),
         "python": _python(),
         "java": _java(),
-        "commit": _commit(),
+        "commit": commit_of(Path(__file__).parent.parent),
         "ottla": form(),
     }
 
@@ -115,8 +117,12 @@ def _java() -> str | None:
     return found[1] if found else None
 
 
-def _commit() -> str:
-    return _said(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"])
+def commit_of(tree: Path) -> str:
+    """What it is at: dirty if what measures or is measured has changed since. Results of a run do not count."""
+    git = ["git", "-C", str(tree)]
+    commit = _said([*git, "rev-parse", "--short", "HEAD"])
+    changed = _said([*git, "status", "--porcelain", "--", *_MEASURED])
+    return f"{commit}-dirty" if changed else commit
 
 
 def _said(command: list[str]) -> str:

@@ -14,7 +14,7 @@ from bench.pictures import draw
 from bench.plots import LABELS, Summary, cpu_per_mb, systems_in
 from bench.ratios import Ratio, ratio
 from bench.report import line, short, spread
-from bench.verdicts import MISSED, REACHED, UNKNOWN, Verdict, comparisons, verdicts
+from bench.verdicts import MISSED, REACHED, UNKNOWN, Verdict, comparisons, is_ahead, verdicts
 
 _HEAD = """\
 # Results of the benchmarks
@@ -32,6 +32,10 @@ _BESIDE = """\
 Bounds on rates, times and CPU were set beside what Kafka did on the machine of that day, which was quicker or slower
 than this one. The share says the same without the machine: Ottla's figure in Kafka's of the same run and promise, and
 what the bound was in Kafka's of that day (the middle, where that was a range).
+"""
+_COMPARING = """; those that compare follow.
+A row is ahead by the ratio in the middle of its repetitions, and clearly ahead if the less favourable quarter of them
+is as well (of three repetitions: each). Rows that are ahead, but not clearly, are level: another hour may turn them.
 """
 _FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
     "headline": (("rate", "{}/s"), ("broker_cpu_us", "{} µs")),
@@ -132,7 +136,7 @@ def _in_short(judged: Sequence[Verdict], compared: Sequence[Verdict]) -> str:
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
     rows = [f"- {one.goal}: {one.measured}. {one.outcome.capitalize()}." for one in compared if one.outcome != UNKNOWN]
     head = f"Of {len(judged)} goals: {told}.{_in_shares(judged)} They are [at the end](#goals)"
-    head += "; those that compare:" if rows else "."
+    head += _COMPARING if rows else "."
     return "\n".join(["## In short", "", head, "", *rows, ""])
 
 
@@ -271,7 +275,7 @@ def _ratios(
     for figure in figures:
         of = ratio(ours, theirs, figure)
         if of is not None:
-            is_behind = of.middle < 1 if figure in AT_LEAST else of.middle > 1
+            is_behind = of.middle != 1 and not is_ahead(of.middle, more_is_better=figure in AT_LEAST)
             told.append(_ratio(of, is_behind=is_behind, whole=whole))
     return told
 

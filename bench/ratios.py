@@ -6,10 +6,13 @@ therefore tells more than the ratio of two medians, which may be those of differ
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.native import Measured
+
+ONLY = 0
+"""How the only repetition is numbered where nothing is said of repetitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +40,17 @@ def of_pairs(both: Sequence[tuple[float, float]]) -> Ratio:
 
 
 def ratio(ours: Measured, theirs: Measured, figure: str) -> Ratio | None:
-    """Of two cells of a summary. None where one of them does not have the figure, or has nothing."""
-    both = [(float(their), float(our)) for our, their in zip(_each(ours, figure), _each(theirs, figure), strict=False)]
-    return of_pairs(both) if both and all(our and their for our, their in both) else None
+    """Of two cells of a summary, over the repetitions that both have. None where one of them does not have the figure,
+    or has nothing.
+    """
+    our, their = _each(ours, figure), _each(theirs, figure)
+    both = [(their[repetition], our[repetition]) for repetition in our if repetition in their]
+    return of_pairs(both) if both and all(first and second for first, second in both) else None
 
 
-def _each(cell: Measured, figure: str) -> Sequence[float]:
-    """Of every repetition, or what is there."""
-    if figure in cell.get("each", {}):
-        values: Sequence[float] = cell["each"][figure]
-        return values
-    return [cell[figure]] if figure in cell else []
+def _each(cell: Measured, figure: str) -> Mapping[int, float]:
+    """Of every repetition, or of the only one."""
+    each: Mapping[int, float] | None = cell.get("each", {}).get(figure)
+    if each is not None:
+        return each
+    return {ONLY: float(cell[figure])} if figure in cell else {}

@@ -2,7 +2,7 @@
 
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench import apache_kafka
@@ -90,8 +90,8 @@ def _with_spread(measured: Measured, name: str, form: str) -> str:
 
 def spread(measured: Measured, name: str) -> str:
     """The smallest and the largest of the repetitions, if there are several."""
-    each = measured.get("each", {}).get(name)
-    return f" [{short(min(each))}-{short(max(each))}]" if each else ""
+    each = measured.get("each", {}).get(name, {}).values()
+    return f" [{short(min(each))}-{short(max(each))}]" if len(each) > 1 else ""
 
 
 def short(value: float) -> str:
@@ -100,24 +100,25 @@ def short(value: float) -> str:
 
 
 def medians(runs: Sequence[Run]) -> dict[str, dict[str, Measured]]:
-    """workload → system → figure → median over the repetitions, with `each` of them; a failed one is shown as such."""
-    grouped: dict[str, dict[str, list[Measured]]] = {}
+    """workload → system → figure → median over the repetitions, with `each` of them by its number; a failed one is
+    shown as such.
+    """
+    grouped: dict[str, dict[str, dict[int, Measured]]] = {}
     for run in runs:
-        grouped.setdefault(run.workload, {}).setdefault(run.system, []).append(run.figures)
+        grouped.setdefault(run.workload, {}).setdefault(run.system, {})[run.repetition] = run.figures
     return {
         workload: {system: _median(several) for system, several in systems.items()}
         for workload, systems in grouped.items()
     }
 
 
-def _median(several: Sequence[Measured]) -> Measured:
-    for figures in several:
+def _median(several: Mapping[int, Measured]) -> Measured:
+    for figures in several.values():
         if "error" in figures:
             return figures
-    middle = {name: statistics.median(figures[name] for figures in several) for name in several[0]}
-    if len(several) > 1:
-        middle["each"] = {name: [figures[name] for figures in several] for name in several[0]}
-    return middle
+    names = next(iter(several.values()))
+    each = {name: {repetition: figures[name] for repetition, figures in several.items()} for name in names}
+    return {**{name: statistics.median(values.values()) for name, values in each.items()}, "each": each}
 
 
 def table(runs: Sequence[Run]) -> str:

@@ -10,7 +10,7 @@ from bench import headline
 from bench.goals import AT_LEAST, goals_of, is_reached
 from bench.items import title_of
 from bench.native import Measured
-from bench.ratios import ratio
+from bench.ratios import Ratio, ratio
 from bench.report import short
 from bench.yardstick import COUNTERPARTS, asked
 
@@ -103,7 +103,8 @@ def ahead(
     goal: str, summary: Summary, ours: str, theirs: str, *, figure: str, rows: Sequence[str] | None = None
 ) -> Verdict:
     """Ottla is ahead of Kafka in a figure, in every row where both have it; `rows` must all be there."""
-    behind, count = [], 0
+    behind, seen = [], list[Ratio]()
+    more_is_better = figure in AT_LEAST
     for workload in rows if rows is not None else summary:
         systems = summary.get(workload, {})
         of = ratio(systems.get(ours, {}), systems.get(theirs, {}), figure)
@@ -111,13 +112,28 @@ def ahead(
             if rows is not None:
                 return Verdict(goal=goal, measured=f"{title_of(workload)} is missing", outcome=UNKNOWN)
             continue
-        count += 1
-        if (of.middle <= 1) if figure in AT_LEAST else (of.middle >= 1):
+        seen.append(of)
+        if not is_ahead(of.middle, more_is_better=more_is_better):
             behind.append(f"{title_of(workload)} ({of.middle:.2f})")
-    if not count:
+    if not seen:
         return Verdict(goal=goal, measured="", outcome=UNKNOWN)
-    told = f"{count - len(behind)} of {count} rows" + (f"; not in: {'; '.join(behind)}" if behind else "")
+    told = _rows(seen, len(behind), more_is_better=more_is_better)
+    if behind:
+        told += f"; not in: {'; '.join(behind)}"
     return Verdict(goal=goal, measured=told, outcome=MISSED if behind else REACHED)
+
+
+def is_ahead(share: float, *, more_is_better: bool) -> bool:
+    return share > 1 if more_is_better else share < 1
+
+
+def _rows(seen: Sequence[Ratio], behind: int, *, more_is_better: bool) -> str:
+    """How many rows are ahead, how many of them whichever way one looks, and how far."""
+    worse = [of.quarters[0] if more_is_better else of.quarters[1] for of in seen]
+    clearly = sum(is_ahead(share, more_is_better=more_is_better) for share in worse)
+    low, high = (_share(by([of.middle for of in seen])) for by in (min, max))
+    reach = f"{low} to {high}" if low != high else low
+    return f"{len(seen) - behind} of {len(seen)} rows, {clearly} clearly; {reach} times Kafka's figure"
 
 
 def grows(goal: str, summary: Summary, few: str, many: str, at_most: float) -> Verdict:

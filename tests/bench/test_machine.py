@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.machine import Stolen, busy_warning, is_busy, others_cores
+from bench.machine import Stolen, busy_warning, commit_of, is_busy, others_cores
 
 CORES = os.cpu_count() or 1
 
@@ -50,3 +50,24 @@ def test_a_machine_is_busy_when_others_take_a_quarter_of_it_in_the_mean() -> Non
     assert not is_busy([], 2)
     assert busy_warning([0.0]) == []
     assert f"Other work took {CORES}.0 of {CORES} cores" in busy_warning([float(CORES)])[1]
+
+
+def test_a_commit_is_dirty_by_what_figures_depend_on_and_not_by_results(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        settings = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+        command = ["git", "-C", str(tmp_path), *settings, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    for name in ("src", "docs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text("1")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "one")
+    commit = git("rev-parse", "--short", "HEAD").strip()
+
+    (tmp_path / "docs" / "a").write_text("2")
+    assert commit_of(tmp_path) == commit
+
+    (tmp_path / "src" / "b").write_text("2")
+    assert commit_of(tmp_path) == f"{commit}-dirty"

@@ -1,8 +1,11 @@
 """Goals are reached, missed or not measured, and never taken for reached without figures."""
 
 from bench.goals import goals_of
+from bench.report import medians
 from bench.verdicts import MISSED, REACHED, UNKNOWN, Summary, ahead, bounds, grows, verdicts
 from bench.yardstick import SEEN
+
+from tests.bench.canned import run
 
 
 def rates(**systems: float) -> dict[str, dict[str, float]]:
@@ -35,7 +38,7 @@ def test_one_row_behind_misses_the_goal_and_is_named() -> None:
     verdict = ahead("all", summary, "ottla", "kafka", figure="rate")
 
     assert verdict.outcome == MISSED
-    assert verdict.measured == "1 of 2 rows; not in: consume 1 KB (0.75)"
+    assert verdict.measured == "1 of 2 rows, 1 clearly; 0.75 to 1.50 times Kafka's figure; not in: consume 1 KB (0.75)"
 
 
 def test_less_is_better_for_cpu() -> None:
@@ -107,3 +110,16 @@ def test_kafkas_figures_of_that_day_belong_to_goals() -> None:
     for system, workloads in SEEN.items():
         for workload, figures in workloads.items():
             assert set(figures) <= set(goals_of(system, workload)), (system, workload)
+
+
+def test_a_row_is_clearly_ahead_if_each_of_three_repetitions_is() -> None:
+    runs = [
+        run("batches_1kb", system, repetition=repetition, rate=rate)
+        for system, rates_of in {"ottla": (4.0, 9.0, 5.0), "kafka": (3.0, 10.0, 2.0)}.items()
+        for repetition, rate in enumerate(rates_of)
+    ]
+    clear = [run("consume_1kb", system, rate=rate) for system, rate in (("ottla", 30.0), ("kafka", 10.0))]
+
+    verdict = ahead("all", medians([*runs, *clear]), "ottla", "kafka", figure="rate")
+
+    assert verdict.measured == "2 of 2 rows, 1 clearly; 1.33 to 3.00 times Kafka's figure"
