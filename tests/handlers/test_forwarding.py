@@ -7,10 +7,16 @@ import pytest
 from ottla.errors import BrokerError, ErrorCode
 from ottla.handlers.controller_calls import ask_controller
 from ottla.handlers.create_topics import create_topics
-from ottla.handlers.forwarding import on_the_controller
+from ottla.handlers.forwarding import is_refused_elsewhere, on_the_controller
 from ottla.handlers.registry import apis
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from ottla.services import AUTOMATIC, FORWARDED, Deferred, RequestContext, Services
 from tests.handlers.admin_node import AdminNode, answered
@@ -37,6 +43,24 @@ class Elsewhere(AdminNode):
 
     def call(self, decide: Any) -> Deferred[Any]:
         raise BrokerError(ErrorCode.NOT_CONTROLLER)
+
+
+class Deposed(Elsewhere):
+    """A controller until somebody else is elected, which it learns with what it has decided still in flight."""
+
+    is_controller = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_flight: list[Deferred[Any]] = []
+
+    def call(self, decide: Any) -> Deferred[Any]:
+        self.in_flight.append(Deferred())
+        return self.in_flight[-1]
+
+    def lose(self, error: ErrorCode = ErrorCode.NOT_CONTROLLER) -> None:
+        self.is_controller = False
+        self.in_flight[0].fail(BrokerError(error))
 
 
 def served_by(node: AdminNode, *, client_id: str = "somebody", api_version: int = 7) -> RequestContext:
@@ -112,6 +136,60 @@ def test_a_refusal_sees_the_rest_of_the_node_and_the_version() -> None:
     node.sent[0][2].fail(BrokerError(ErrorCode.REQUEST_TIMED_OUT))
     assert answered(answer).error_code == ErrorCode.REQUEST_TIMED_OUT
     assert seen == [(node.image, 0)]
+
+
+def test_a_controller_that_is_deposed_meanwhile_sends_the_request_on_as_it_was() -> None:
+    node = Deposed()
+    context = served_by(node)
+    answer = on_the_controller(create_topics, CreateTopicsRequest)(REQUEST, context)
+    assert not answer.done
+    context.api_version = 2  # the connection has gone on to another request
+    node.lose()
+    [(request, options, sent)] = node.sent
+    assert request is REQUEST
+    assert options["version"] == 7
+    response = CreateTopicsResponse()
+    sent.complete(response)
+    assert answer.value is response
+
+
+def test_so_does_one_that_has_its_refusal_raised_at_the_top() -> None:
+    def unregister(request: UnregisterBrokerRequest, ctx: RequestContext) -> Deferred[Any]:
+        return ctx.controller.call(lambda controller, _token, _now_ms: cast(Any, None))
+
+    node = Deposed()
+    answer = on_the_controller(unregister, UnregisterBrokerRequest)(UnregisterBrokerRequest(), served_by(node))
+    node.lose()
+    node.sent[0][2].complete(UnregisterBrokerResponse())
+    assert answered(answer).error_code == ErrorCode.NONE
+
+
+def test_a_deposed_controller_refuses_what_was_sent_on_to_it() -> None:
+    node = Deposed()
+    answer = on_the_controller(create_topics, CreateTopicsRequest)(REQUEST, served_by(node, client_id=FORWARDED))
+    node.lose()
+    assert node.sent == []
+    assert [topic.error_code for topic in answered(answer).topics] == [ErrorCode.NOT_CONTROLLER]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.TOPIC_ALREADY_EXISTS])
+def test_what_a_controller_refuses_for_another_reason_is_refused(error: ErrorCode) -> None:
+    node = Deposed()
+    answer = on_the_controller(create_topics, CreateTopicsRequest)(REQUEST, served_by(node))
+    node.lose(error)
+    assert node.sent == []
+    assert [topic.error_code for topic in answered(answer).topics] == [error]
+
+
+def test_a_refusal_is_found_at_the_top_and_in_the_parts_of_an_answer() -> None:
+    refused = CreatableTopicResult(name="t", error_code=ErrorCode.NOT_CONTROLLER)
+    granted = CreatableTopicResult(name="t")
+    assert is_refused_elsewhere(UnregisterBrokerResponse(error_code=ErrorCode.NOT_CONTROLLER))
+    assert is_refused_elsewhere(CreateTopicsResponse(topics=[refused, refused]))
+    assert not is_refused_elsewhere(CreateTopicsResponse(topics=[granted]))
+    assert not is_refused_elsewhere(CreateTopicsResponse())
+    assert not is_refused_elsewhere(ListPartitionReassignmentsResponse(error_message="no"))
+    assert not is_refused_elsewhere(UnregisterBrokerResponse())
 
 
 def test_what_brokers_ask_of_the_controller_is_never_sent_on() -> None:

@@ -9,14 +9,9 @@ import pytest
 
 from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ottla.protocol.messages.create_topics import (
-    CreatableTopicResult,
-    CreateTopicsResponse,
-)
-from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
 from ottla.protocol.schema import Request
 from ottla.runtime import controller_channel
-from ottla.runtime.controller_channel import ControllerChannel, is_refused_elsewhere
+from ottla.runtime.controller_channel import ControllerChannel
 from ottla.services import FORWARDED, Deferred
 
 ME = 1
@@ -236,14 +231,3 @@ def test_requests_that_wait_are_bounded_and_fail_when_the_node_stops(monkeypatch
         assert all(one.error is not None for one in waiting)
 
     run(test)
-
-
-def test_a_refusal_is_found_at_the_top_and_in_the_parts_of_an_answer() -> None:
-    refused = CreatableTopicResult(name="t", error_code=ErrorCode.NOT_CONTROLLER)
-    granted = CreatableTopicResult(name="t")
-    assert is_refused_elsewhere(NOT_CONTROLLER)
-    assert is_refused_elsewhere(CreateTopicsResponse(topics=[refused, refused]))
-    assert not is_refused_elsewhere(CreateTopicsResponse(topics=[granted]))
-    assert not is_refused_elsewhere(CreateTopicsResponse())
-    assert not is_refused_elsewhere(ListPartitionReassignmentsResponse(error_message="no"))
-    assert not is_refused_elsewhere(OK)

@@ -1,8 +1,10 @@
 """APIs that only the active controller can serve, on every node.
 
 A client may ask any node to create a topic. A node that is not the controller sends the request on as it is, in the
-same version, and passes the answer back. What was sent on is never sent on again: where a node only believed that
-another was the controller, the request is refused with NOT_CONTROLLER and the sender looks for the right one.
+same version, and passes the answer back. So does one that ceases to be the controller before what it has decided is
+committed: an election is nothing that a client must know of. What was sent on is never sent on again: where a node only
+believed that another was the controller, the request is refused with NOT_CONTROLLER and the sender looks for the right
+one. Either way a request may be carried out twice, and the second time find its work done.
 
 What brokers ask of the controller (to be registered, to change an ISR) is not passed on: a broker sends it to the
 controller itself, and must hear when it asked the wrong one.
@@ -10,9 +12,10 @@ controller itself, and must hear when it asked the wrong one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ottla.errors import BrokerError
+from ottla.errors import BrokerError, ErrorCode
 from ottla.protocol.schema import Request
 from ottla.services import AUTOMATIC, FORWARDED, Deferred, RequestContext, Services
 
@@ -32,16 +35,38 @@ def on_the_controller(handler: Any, request_class: type[Request]) -> Any:
         return handler
 
     def serve(request: Request, ctx: RequestContext) -> Any:
-        services = ctx.services
-        if services.is_controller or ctx.client_id in NOT_PASSED_ON:
+        if ctx.client_id in NOT_PASSED_ON:
             return handler(request, ctx)
-        return _send_on(handler, request, ctx)
+        answer: Deferred[Any] = Deferred()
+        if ctx.services.is_controller:
+            return _decide_here(answer, handler, request, ctx)
+        _send_on(answer, handler, request, ctx)
+        return answer
 
     return serve
 
 
-def _send_on(handler: Any, request: Request, ctx: RequestContext) -> Deferred[Any]:
-    answer: Deferred[Any] = Deferred()
+def _decide_here(answer: Deferred[Any], handler: Any, request: Request, ctx: RequestContext) -> Any:
+    """Unless this node ceases to be the controller meanwhile: then by the next one."""
+    asked_by = ctx.copy()
+
+    def done(decided: Deferred[Any]) -> None:
+        error = decided.error
+        if error is None and not is_refused_elsewhere(decided.value):
+            answer.complete(decided.value)
+        elif error is not None and error.code != ErrorCode.NOT_CONTROLLER:
+            answer.fail(error)
+        else:
+            _send_on(answer, handler, request, asked_by)
+
+    decided = handler(request, ctx)
+    if not isinstance(decided, Deferred):
+        return decided
+    decided.on_done(done)
+    return answer
+
+
+def _send_on(answer: Deferred[Any], handler: Any, request: Request, ctx: RequestContext) -> None:
     services, client_host, api_version = ctx.services, ctx.client_host, ctx.api_version
 
     def done(asked: Deferred[Any]) -> None:
@@ -54,7 +79,17 @@ def _send_on(handler: Any, request: Request, ctx: RequestContext) -> Deferred[An
 
     timeout_ms = _timeout_ms(request)
     services.controller_channel.send(request, version=api_version, timeout_ms=timeout_ms).on_done(done)
-    return answer
+
+
+def is_refused_elsewhere(answer: Any) -> bool:
+    """Whether an answer, or every part of it, says that the one asked is not the controller."""
+    if getattr(answer, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
+        return True
+    for name in answer.field_names():
+        value = getattr(answer, name)
+        if isinstance(value, Sequence) and value and not isinstance(value, str | bytes):
+            return getattr(value[0], "error_code", 0) == ErrorCode.NOT_CONTROLLER
+    return False
 
 
 def _timeout_ms(request: Request) -> int:

@@ -8,10 +8,11 @@ twice if its first answer was lost: what is sent through here must bear that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import BrokerError, ErrorCode
+from ottla.handlers.forwarding import is_refused_elsewhere
 from ottla.services import FORWARDED, Deferred
 
 if TYPE_CHECKING:
@@ -192,17 +193,6 @@ class ControllerChannel:
         calls, self._calls = self._calls, {}
         for call in calls:
             call.answer.fail(BrokerError(ErrorCode.REQUEST_TIMED_OUT, "this node is stopping"))
-
-
-def is_refused_elsewhere(answer: Any) -> bool:
-    """Whether an answer, or every part of it, says that the one asked is not the controller."""
-    if getattr(answer, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
-        return True
-    for name in answer.field_names():
-        value = getattr(answer, name)
-        if isinstance(value, Sequence) and value and not isinstance(value, str | bytes):
-            return getattr(value[0], "error_code", 0) == ErrorCode.NOT_CONTROLLER
-    return False
 
 
 def client_address(image: MetadataImage, node_id: int) -> Address | None:
