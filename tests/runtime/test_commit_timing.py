@@ -1,5 +1,7 @@
 """What a committer learns: no loop and no disk, only counts."""
 
+from random import Random
+
 from ottla.runtime.commit_timing import Gathering, Lookout, SyncPace
 
 
@@ -88,3 +90,46 @@ def test_with_many_answers_or_none_there_is_no_lookout() -> None:
     assert not lookout.is_worth_it(0)
     assert not lookout.is_worth_it(4)
     assert lookout.is_worth_it(3)
+
+
+def looked_for(lookout: Lookout, comes_after: int) -> int:
+    """The turns of a look, where the next request comes after so many: 0 if there was none."""
+    if not lookout.is_worth_it(1):
+        return 0
+    turns = 1
+    while lookout.goes_on(has_come=turns > comes_after):
+        turns += 1
+    return turns
+
+
+def taught(comes_after: list[int]) -> Lookout:
+    """One that has met those again and again."""
+    lookout = Lookout(Lookout.ANSWERS_MAX)
+    commits = 4 * Lookout.LEARN_FROM * Lookout.FULL_EVERY
+    for at in range(commits):
+        looked_for(lookout, comes_after[at % len(comes_after)])
+    return lookout
+
+
+def test_for_one_who_waits_for_the_answer_it_looks_until_that_one_comes() -> None:
+    lookout = taught([38, 43, 41])
+    assert all(looked_for(lookout, 42) == 43 for _ in range(100))
+    late = [looked_for(lookout, 1_000) for _ in range(2 * Lookout.FULL_EVERY)]
+    assert set(late) == {0, 50, Lookout.TURNS_MAX}, "a little longer than for most, and one in some to the end"
+
+
+def test_for_one_with_a_pace_of_its_own_there_is_a_look_now_and_then() -> None:
+    paced = [5] * 9 + [15] * 4 + [25] * 6 + [35] * 8 + [45] * 8 + [55] * 14 + [65] * 18 + [75] * 15 + [90] * 19
+    Random(1).shuffle(paced)
+    lookout = taught(paced)
+    looks = [looked_for(lookout, paced[at % len(paced)]) for at in range(100 * Lookout.FULL_EVERY)]
+    assert 50 < sum(look > 0 for look in looks) <= 100
+
+
+def test_it_learns_anew_when_another_comes() -> None:
+    lookout = taught([70, 75, 78, 90])
+    commits = 0
+    while commits < 10 * Lookout.LEARN_FROM * Lookout.FULL_EVERY:
+        commits += 1
+        looked_for(lookout, 40)
+    assert all(looked_for(lookout, 40) == 41 for _ in range(100))

@@ -71,11 +71,13 @@ class Gathering:
 
 
 class Lookout:
-    """Whether to stay awake for a moment after an answer, since the next request tends to follow at once.
+    """Whether to stay awake for a moment after an answer, and for how long, since the next request tends to follow.
 
     A lone writer sends its next record some 20 µs after it was answered. A process that has gone to sleep meanwhile
     wakes up with cold caches, and everything it then does takes several times as long: looking is the cheaper way to
-    wait. Where nothing came, it looks less and less often.
+    wait. One who sends at a pace of its own comes sooner or later, and to look out for that one costs more than to
+    sleep. So one look in some is as long as any, and from when those found something it is learnt how long the others
+    are, or that there are none. Where nothing came at all, it looks less and less often.
     """
 
     TURNS_MAX: Final = 80
@@ -84,10 +86,27 @@ class Lookout:
     SYNCED_ANSWERS_MAX: Final = 4
     """The same where commits are synced: a sync is a sleep too, so that there is less to gain."""
     PAUSE_MAX: Final = 256
+    STEP: Final = 10
+    """Looks are so many turns long, or some times that."""
+    SLEEP_TURNS: Final = 60
+    """What counts for a sleep, and for waking up from it."""
+    FULL_EVERY: Final = 16
+    """One look of so many is as long as any."""
+    LEARN_FROM: Final = 64
+    """Of those, before it is told anew how long the others are."""
 
     def __init__(self, answers_max: int) -> None:
         self._answers_max = answers_max
         self._turns = 0
+        self._most = self.TURNS_MAX
+        """Of the look that goes on."""
+        self._length = self.TURNS_MAX
+        """Of looks."""
+        self._until_full = 0
+        self._found = [0] * (self.TURNS_MAX // self.STEP + 1)
+        """How many full looks found something in each step; at last, how many found nothing."""
+        self._full = 0
+        """How many there were since it was told how long looks are."""
         self._skip = 0
         """Commits after which not to look."""
         self._pause = 0
@@ -101,15 +120,49 @@ class Lookout:
             self._skip -= 1
             return False
         self._turns = 0
-        return True
+        self._until_full -= 1
+        if self._until_full < 0:
+            self._until_full = self.FULL_EVERY - 1
+            self._most = self.TURNS_MAX
+        else:
+            self._most = self._length
+        return self._most > 0
 
     def goes_on(self, has_come: bool) -> bool:
         """Whether to look for another turn."""
         if has_come:
             self._pause = 0
+            self._learn(self._turns // self.STEP)
             return False
         self._turns += 1
-        if self._turns < self.TURNS_MAX:
+        if self._turns < self._most:
             return True
-        self._skip = self._pause = min(2 * self._pause + 1, self.PAUSE_MAX)
+        if self._most == self.TURNS_MAX:
+            self._skip = self._pause = min(2 * self._pause + 1, self.PAUSE_MAX)
+            self._learn(len(self._found) - 1)
         return False
+
+    def _learn(self, step: int) -> None:
+        """Of a full look, in which step it ended: shorter ones do not know what they would have found."""
+        if self._most < self.TURNS_MAX:
+            return
+        self._found[step] += 1
+        self._full += 1
+        if self._full == self.LEARN_FROM:
+            self._full = 0
+            self._length = self._cheapest()
+            self._found = [count // 2 for count in self._found]
+
+    def _cheapest(self) -> int:
+        """The length for which looking, and sleeping where it finds nothing, takes the fewest turns."""
+        left = sum(self._found)
+        cheapest, fewest = 0, left * self.SLEEP_TURNS
+        looked = 0
+        for step, count in enumerate(self._found[:-1]):
+            looked += count * (step * self.STEP + self.STEP // 2)
+            left -= count
+            length = (step + 1) * self.STEP
+            turns = looked + left * (length + self.SLEEP_TURNS)
+            if turns < fewest:
+                cheapest, fewest = length, turns
+        return cheapest
