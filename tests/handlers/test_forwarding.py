@@ -69,6 +69,21 @@ def served_by(node: AdminNode, *, client_id: str = "somebody", api_version: int 
     return context
 
 
+def unregister(request: UnregisterBrokerRequest, ctx: RequestContext) -> Deferred[Any]:
+    """A handler that leaves the refusal to whoever called it."""
+    return ctx.controller.call(lambda controller, _token, _now_ms: cast(Any, None))
+
+
+def assert_sent_on_and_passed_back(node: Elsewhere, answer: Deferred[Any]) -> None:
+    """The request as it was, in the client's version, and the controller's answer."""
+    [(request, options, sent)] = node.sent
+    assert request is REQUEST
+    assert options["version"] == 7
+    response = CreateTopicsResponse()
+    sent.complete(response)
+    assert answer.value is response
+
+
 def test_the_controller_serves_by_itself() -> None:
     served = on_the_controller(create_topics, CreateTopicsRequest)
     response = answered(served(REQUEST, served_by(AdminNode())))
@@ -78,12 +93,7 @@ def test_the_controller_serves_by_itself() -> None:
 def test_another_node_sends_the_request_on_as_it_is_and_passes_the_answer_back() -> None:
     node = Elsewhere()
     answer = on_the_controller(create_topics, CreateTopicsRequest)(REQUEST, served_by(node))
-    [(request, options, sent)] = node.sent
-    assert request is REQUEST
-    assert options["version"] == 7
-    response = CreateTopicsResponse()
-    sent.complete(response)
-    assert answer.value is response
+    assert_sent_on_and_passed_back(node, answer)
 
 
 @pytest.mark.parametrize(("asked_ms", "given_ms"), [(0, 1_000), (5_000, 5_000), (2**31 - 1, 60_000)])
@@ -113,9 +123,6 @@ def test_where_no_controller_answers_every_part_is_given_the_error() -> None:
 
 
 def test_a_handler_that_raises_the_refusal_is_answered_with_it_at_the_top() -> None:
-    def unregister(request: UnregisterBrokerRequest, ctx: RequestContext) -> Deferred[Any]:
-        return ctx.controller.call(lambda controller, _token, _now_ms: cast(Any, None))
-
     node = Elsewhere()
     answer = on_the_controller(unregister, UnregisterBrokerRequest)(UnregisterBrokerRequest(), served_by(node))
     node.sent[0][2].fail(BrokerError(ErrorCode.REQUEST_TIMED_OUT))
@@ -145,18 +152,10 @@ def test_a_controller_that_is_deposed_meanwhile_sends_the_request_on_as_it_was()
     assert not answer.done
     context.api_version = 2  # the connection has gone on to another request
     node.lose()
-    [(request, options, sent)] = node.sent
-    assert request is REQUEST
-    assert options["version"] == 7
-    response = CreateTopicsResponse()
-    sent.complete(response)
-    assert answer.value is response
+    assert_sent_on_and_passed_back(node, answer)
 
 
 def test_so_does_one_that_has_its_refusal_raised_at_the_top() -> None:
-    def unregister(request: UnregisterBrokerRequest, ctx: RequestContext) -> Deferred[Any]:
-        return ctx.controller.call(lambda controller, _token, _now_ms: cast(Any, None))
-
     node = Deposed()
     answer = on_the_controller(unregister, UnregisterBrokerRequest)(UnregisterBrokerRequest(), served_by(node))
     node.lose()

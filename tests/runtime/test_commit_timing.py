@@ -105,8 +105,7 @@ def looked_for(lookout: Lookout, comes_after: int) -> int:
 def taught(comes_after: list[int]) -> Lookout:
     """One that has met those again and again."""
     lookout = Lookout(Lookout.ANSWERS_MAX)
-    commits = 4 * Lookout.LEARN_FROM * Lookout.FULL_EVERY
-    for at in range(commits):
+    for at in range(4 * Lookout.LEARN_FROM * Lookout.FULL_EVERY):
         looked_for(lookout, comes_after[at % len(comes_after)])
     return lookout
 
@@ -128,8 +127,6 @@ def test_for_one_with_a_pace_of_its_own_there_is_a_look_now_and_then() -> None:
 
 def test_it_learns_anew_when_another_comes() -> None:
     lookout = taught([70, 75, 78, 90])
-    commits = 0
-    while commits < 10 * Lookout.LEARN_FROM * Lookout.FULL_EVERY:
-        commits += 1
+    for _ in range(10 * Lookout.LEARN_FROM * Lookout.FULL_EVERY):
         looked_for(lookout, 40)
     assert all(looked_for(lookout, 40) == 41 for _ in range(100))

@@ -13,6 +13,7 @@ controller itself, and must hear when it asked the wrong one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from ottla.errors import BrokerError, ErrorCode
@@ -37,36 +38,33 @@ def on_the_controller(handler: Any, request_class: type[Request]) -> Any:
     def serve(request: Request, ctx: RequestContext) -> Any:
         if ctx.client_id in NOT_PASSED_ON:
             return handler(request, ctx)
-        answer: Deferred[Any] = Deferred()
         if ctx.services.is_controller:
-            return _decide_here(answer, handler, request, ctx)
-        _send_on(answer, handler, request, ctx)
-        return answer
+            return _decide_here(handler, request, ctx)
+        return _send_on(handler, request, ctx)
 
     return serve
 
 
-def _decide_here(answer: Deferred[Any], handler: Any, request: Request, ctx: RequestContext) -> Any:
+def _decide_here(handler: Any, request: Request, ctx: RequestContext) -> Any:
     """Unless this node ceases to be the controller meanwhile: then by the next one."""
     asked_by = ctx.copy()
-
-    def done(decided: Deferred[Any]) -> None:
-        error = decided.error
-        if error is None and not is_refused_elsewhere(decided.value):
-            answer.complete(decided.value)
-        elif error is not None and error.code != ErrorCode.NOT_CONTROLLER:
-            answer.fail(error)
-        else:
-            _send_on(answer, handler, request, asked_by)
-
     decided = handler(request, ctx)
     if not isinstance(decided, Deferred):
         return decided
+    answer: Deferred[Any] = Deferred()
+
+    def done(decided: Deferred[Any]) -> None:
+        error = decided.error
+        if is_refused_elsewhere(decided.value) if error is None else error.code == ErrorCode.NOT_CONTROLLER:
+            decided = _send_on(handler, request, asked_by)
+        decided.on_done(partial(_pass_back, answer))
+
     decided.on_done(done)
     return answer
 
 
-def _send_on(answer: Deferred[Any], handler: Any, request: Request, ctx: RequestContext) -> None:
+def _send_on(handler: Any, request: Request, ctx: RequestContext) -> Deferred[Any]:
+    answer: Deferred[Any] = Deferred()
     services, client_host, api_version = ctx.services, ctx.client_host, ctx.api_version
 
     def done(asked: Deferred[Any]) -> None:
@@ -79,6 +77,14 @@ def _send_on(answer: Deferred[Any], handler: Any, request: Request, ctx: Request
 
     timeout_ms = _timeout_ms(request)
     services.controller_channel.send(request, version=api_version, timeout_ms=timeout_ms).on_done(done)
+    return answer
+
+
+def _pass_back(answer: Deferred[Any], done: Deferred[Any]) -> None:
+    if done.error is None:
+        answer.complete(done.value)
+    else:
+        answer.fail(done.error)
 
 
 def is_refused_elsewhere(answer: Any) -> bool:
@@ -108,7 +114,7 @@ def _refuse(answer: Deferred[Any], handler: Any, request: Request, ctx: RequestC
     if not isinstance(refusal, Deferred):
         answer.fail(reason)
         return
-    refusal.on_done(lambda done: answer.complete(done.value) if done.error is None else answer.fail(done.error))
+    refusal.on_done(partial(_pass_back, answer))
 
 
 class _Refusing:
