@@ -86,7 +86,8 @@ def _log_of_start(node: NodeProcess) -> str:
     return node.log()
 
 
-def test_a_stop_under_load_loses_nothing_that_was_acknowledged(node: NodeProcess) -> None:
+def test_a_stop_under_load_loses_nothing_and_has_nothing_sent_twice(node: NodeProcess) -> None:
+    """By a client without sequence numbers: it sends again whatever it has no answer for."""
     deliveries = Deliveries()
     with node:
         producer = new_producer(node.bootstrap, linger_ms=0, reconnect_backoff_max_ms=200)
@@ -97,9 +98,11 @@ def test_a_stop_under_load_loses_nothing_that_was_acknowledged(node: NodeProcess
     with node:
         assert producer.flush(30) == 0
         assert deliveries.errors == []
-        stored = {message.offset(): message.value() for message in read_all(node.bootstrap, "kept", 20_000)}
+        fill(node.bootstrap, "kept", 1)
+        stored = {message.offset(): message.value() for message in read_all(node.bootstrap, "kept", 20_001)}
 
-    assert all(stored[message.offset()] == message.value() for message in deliveries.delivered)
+    assert len(deliveries.delivered) == 20_000
+    assert {message.offset(): message.value() for message in deliveries.delivered} | {20_000: b"0"} == stored
 
 
 def test_interrupt_stops_like_terminate(node: NodeProcess) -> None:

@@ -263,6 +263,28 @@ def test_one_connection_too_many_is_turned_away() -> None:
     run(scenario)
 
 
+def test_who_waits_is_answered_when_nothing_more_is_served() -> None:
+    waiting = Later()
+
+    async def scenario() -> None:
+        async with rig(api(HeartbeatRequest, waiting)) as served:
+            client = await served.connect()
+            client.send(beat(1), 4)
+            await until(lambda: len(waiting) == 1)
+            served.server.serve_no_more()
+            client.send(beat(2), 4)
+            with pytest.raises(ConnectionRefusedError):
+                await served.connect()
+            waiting[0].complete(HeartbeatResponse(error_code=1))
+            await served.server.close()
+
+            assert (await client.answer(HeartbeatRequest, 4))[1].error_code == 1
+            assert await client.hung_up()
+            assert len(waiting) == 1
+
+    run(scenario)
+
+
 def test_an_answer_to_a_connection_that_was_just_lost_disturbs_nobody() -> None:
     """Between the loss and the loop's word of it the transport refuses everything."""
     waiting = Later()

@@ -7,6 +7,7 @@ records are appended, and the commit hands it to the connection.
 import asyncio
 import logging
 import struct
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ottla.config import NetworkConfig
+from ottla.config import JournalConfig, NetworkConfig
 from ottla.errors import ErrorCode
 from ottla.protocol.framing import encode_request
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -23,9 +24,9 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import Record, build_batch
 from ottla.protocol.schema import Request
-from ottla.runtime.connection import Connection
+from ottla.runtime.connection import NOT_HELD, Connection
 from ottla.testing.disk import Operation
-from tests.node_rig import NodeRig, with_node
+from tests.node_rig import NodeRig, with_node, with_node_that_dies
 from tests.runtime.connection_rig import Client, until
 
 pytestmark = pytest.mark.usefixtures("reads")
@@ -260,3 +261,30 @@ def test_a_frame_with_a_known_beginning_and_nothing_right_behind_it_is_refused()
             assert await answer(other, 7) == (3, 0, 0, 2)
 
     with_topics(scenario)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["decoded", "told by the commit"])
+def test_a_stop_answers_what_was_appended(known: bool) -> None:
+    """Otherwise a client without sequence numbers sends it again, and it is there twice."""
+    stops = threading.Event()
+
+    def wait_for_the_stop() -> None:
+        stops.wait(20)
+
+    async def scenario(rig: NodeRig) -> None:
+        await rig.create("t")
+        async with connected(rig) as client:
+            if known:
+                await learn(rig, client, 9)
+            with before_commits(rig, wait_for_the_stop):
+                client.writer.write(frame(produce(rig, batch(b"last")), 9, 7))
+                await until(lambda: bool(rig.node.server.connections) and bool(served(rig).line))
+                connection = served(rig)
+                stopping = asyncio.create_task(rig.node.stop())
+                await until(lambda: connection.held != NOT_HELD)
+                stops.set()
+                assert (await answer(client, 9))[:3] == (7, 0, 0)
+                assert await client.hung_up()
+                await stopping
+
+    with_node_that_dies(scenario, journal=JournalConfig(inline_sync_mean_us_max=0))

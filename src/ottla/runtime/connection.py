@@ -71,6 +71,7 @@ ANSWERS_WAIT = 1
 CLIENT_IS_SLOW = 2
 QUOTA = 4
 CLOSING = 8
+NODE_STOPS = 16
 
 
 Told: TypeAlias = "tuple[Route, float]"

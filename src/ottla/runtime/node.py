@@ -499,6 +499,8 @@ class Node:
         """
         await self.lifecycle.shutdown()
         await self._metadata.quorum.leave()
+        self._server.serve_no_more()
+        await self._acknowledge()
         await self._server.close()
         if self.door is not None and self.door.gossip is not None:
             await self.door.gossip.stop()
@@ -508,6 +510,12 @@ class Node:
         finally:
             self._unlock()
         log.info("node %d has stopped", self.config.node_id)
+
+    async def _acknowledge(self) -> None:
+        """Answer for all that was appended: a client that is not told has to send it again, and it is there twice."""
+        answered = self._loop.create_future()
+        self.committer.after_commit(None).on_done(lambda _: answered.set_result(None))
+        await answered
 
     def drop_in_child(self) -> None:
         """In a forked process, which has nothing of this node but copies of its sockets."""

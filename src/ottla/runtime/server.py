@@ -14,7 +14,7 @@ from ottla.errors import ErrorCode, PortTakenError
 from ottla.ports import Clock
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.schema import Response
-from ottla.runtime.connection import SCRATCH_BYTES, Connection
+from ottla.runtime.connection import NODE_STOPS, SCRATCH_BYTES, Connection
 from ottla.runtime.dispatch import Router
 from ottla.runtime.outbox import Outbox
 from ottla.runtime.pacing import is_paced
@@ -72,6 +72,7 @@ class Server:
         """Whether the system paces what is sent on new connections."""
         self._traffic_of_closed = Traffic()
         self._listener: asyncio.Server | None = None
+        self._serves_no_more = False
 
     async def bind(self, address: str, port: int) -> int:
         """Take the port, without serving yet. Returns the port: the one asked for, or a free one for 0."""
@@ -95,7 +96,9 @@ class Server:
 
     def opened(self, connection: Connection) -> None:
         self.connections[connection] = None
-        if len(self.connections) > self.limits.connections_max:
+        if self._serves_no_more:
+            connection.hang_up()
+        elif len(self.connections) > self.limits.connections_max:
             connection.close(f"{self.limits.connections_max} connections are open already")
 
     def closed(self, connection: Connection) -> None:
@@ -140,10 +143,17 @@ class Server:
         for held in (*listening, *(connection.socket for connection in self.connections)):
             os.close(held.fileno())
 
-    async def close(self) -> None:
-        """Stop listening and hang up. What was answered has been written; what waits is not answered any more."""
+    def serve_no_more(self) -> None:
+        """Listen to nobody and read nothing. What waits for its answer can still be answered."""
+        self._serves_no_more = True
         if self._listener is not None:
             self._listener.close()
+        for connection in self.connections:
+            connection.hold(NODE_STOPS)
+
+    async def close(self) -> None:
+        """Stop listening and hang up. What was answered has been written; what waits is not answered any more."""
+        self.serve_no_more()
         for connection in tuple(self.connections):
             connection.hang_up()
         if self._listener is not None:
