@@ -16,8 +16,9 @@ from ottla.metadata.image import PartitionImage
 from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock, SystemRandom
-from ottla.runtime.commit_timing import Lookout, SyncPace
+from ottla.runtime.commit_timing import Gathering, Lookout, SyncPace
 from ottla.runtime.committer import PUTS_OFF_MAX, Committer
+from ottla.runtime.crowding import Crowding
 from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred
 from ottla.storage.log import Origin
@@ -46,7 +47,9 @@ class Turns:
 
 
 class Rig:
-    def __init__(self, inline_us_max: int, durability: Durability = Durability.COMMIT) -> None:
+    def __init__(
+        self, inline_us_max: int, durability: Durability = Durability.COMMIT, crowding: Crowding | None = None
+    ) -> None:
         self.disk = CrashingDisk()
         self.clock = SystemClock()
         self.loop = Turns(asyncio.get_running_loop())
@@ -61,6 +64,7 @@ class Rig:
             executor=self.threads,
             outbox=Outbox(),
             inline_us_max=inline_us_max,
+            crowding=crowding,
         )
         log = self.logs.get(TopicPartition("t", 0), b"t" * 16, LogConfig())
         self.partition = Partition(topic="t", topic_id=b"t" * 16, index=0, leader_epoch=0, log=log)
@@ -71,9 +75,14 @@ class Rig:
         return self.committer.append(self.partition, batch, now_ms=now_ms, origin=Origin.CLIENT)
 
 
-def run(scenario: Any, inline_us_max: int = INLINE_US, durability: Durability = Durability.COMMIT) -> None:
+def run(
+    scenario: Any,
+    inline_us_max: int = INLINE_US,
+    durability: Durability = Durability.COMMIT,
+    crowding: Crowding | None = None,
+) -> None:
     async def limited() -> None:
-        rig = Rig(inline_us_max, durability)
+        rig = Rig(inline_us_max, durability, crowding)
         try:
             await asyncio.wait_for(scenario(rig), 20)
         finally:
@@ -439,6 +448,52 @@ def test_after_it_has_answered_a_client_the_loop_stays_awake(
         assert rig.loop.count - before == max(0, turns - 1)
 
     run(scenario, durability=durability)
+
+
+def always_full() -> Crowding:
+    """Each time that it was let in, the thread had waited for a second."""
+    return Crowding(waits=iter((n * 10**9, n) for n in range(1_000)).__next__)
+
+
+async def crowded(rig: Rig, batches: int) -> None:
+    """So many commits that the system was asked twice, the last of them with so many batches."""
+    for _ in range(Crowding.LOOK_EVERY + 1):
+        rig.append()
+        await rig.committer.drain()
+    for _ in range(batches):
+        rig.append()
+    await rig.committer.drain()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_where_the_processors_are_full_it_sleeps_instead_of_looking(is_full: bool) -> None:
+    async def scenario(rig: Rig) -> None:
+        await crowded(rig, batches=4)
+        before = rig.loop.count
+        rig.append()
+        rig.committer.after_commit(None, refusal)
+        await rig.committer.drain()
+        for _ in range(2 * Lookout.TURNS_MAX):
+            await asyncio.sleep(0)
+        looks = rig.loop.count - before
+        assert looks < 5 if is_full else looks > Gathering.TURNS_MAX + Lookout.TURNS_MAX - 5
+
+    run(scenario, crowding=always_full() if is_full else None)
+
+
+def test_what_comes_while_it_sleeps_shares_the_commit() -> None:
+    async def scenario(rig: Rig) -> None:
+        await crowded(rig, batches=4)
+        loop = asyncio.get_running_loop()
+        commits: list[int] = []
+        rig.committer.on_commit = lambda: commits.append(rig.partition.high_watermark)
+        before = rig.partition.high_watermark
+        rig.append()
+        loop.call_soon(rig.append)
+        await rig.committer.drain()
+        assert commits == [before + 2]
+
+    run(scenario, crowding=always_full())
 
 
 def test_while_a_thread_commits_the_loop_does_not_stay_awake() -> None:

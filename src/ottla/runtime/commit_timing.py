@@ -69,6 +69,10 @@ class Gathering:
         """The turn that it waits took as long as many idle ones."""
         self._turns += self.WORK_TURNS
 
+    def has_slept(self) -> None:
+        """Whoever was to come has come while it waits for this turn, or does not come soon."""
+        self._turns = self.TURNS_MAX
+
 
 class Lookout:
     """Whether to stay awake for a moment after an answer, and for how long, since the next request tends to follow.

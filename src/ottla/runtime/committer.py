@@ -14,6 +14,9 @@ that has succeeded: clients are at work on what they send next while this node n
 an answer finds what it tells of, since nothing that is sent then is looked at before. Only a reader who waits for what
 a lone writer has sent comes before that writer. What logs hold (`storage.held`) is written while a commit waits for
 others, or while nobody does.
+
+All that looking takes processor time from those who are looked out for, if they have no other processor to run on. So
+where that is so (`crowding`), the loop sleeps for a moment instead.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.readable import Readable
 from ottla.replication.replica import Replica
 from ottla.runtime.commit_timing import Gathering, Lookout, SyncPace
+from ottla.runtime.crowding import Crowding
 from ottla.runtime.outbox import Outbox
 from ottla.services import Deferred, Receiver
 from ottla.storage.group_commit import Commit, GroupCommit
@@ -44,6 +48,8 @@ log = logging.getLogger(__name__)
 
 FAILURE_LINES_S = 5.0
 """Between two lines of the log about commits that fail."""
+NAP_S = 0.00015
+"""Instead of waiting for others in turns of the loop, where the processors are full."""
 PUTS_OFF_MAX = 4
 """What logs hold is not put off for more commits than this."""
 
@@ -90,6 +96,7 @@ class Committer:
         executor: Executor,
         outbox: Outbox,
         inline_us_max: int,
+        crowding: Crowding | None = None,
     ) -> None:
         self._loop = loop
         self._outbox = outbox
@@ -101,6 +108,9 @@ class Committer:
         """Where nothing is synced, it takes more CPU and gives readers nothing (docs/decisions/0039)."""
         self._lookout = Lookout(Lookout.SYNCED_ANSWERS_MAX if group_commit.syncs_commits else Lookout.ANSWERS_MAX)
         self._is_looking = False
+        self._crowding = crowding
+        """None where time is not the system's."""
+        self._is_crowded = False
         self.latency = Histogram()
         """Of commits: writing and syncing."""
         self.failures = 0
@@ -214,6 +224,9 @@ class Committer:
             if self._group.held.is_too_much and self._pace.is_quick:
                 self._group.write_held(logs_max=1)
                 self._gathering.has_worked()
+            elif self._is_crowded:
+                time.sleep(NAP_S)
+                self._gathering.has_slept()
             self._loop.call_soon(self._commit)
             return
         self._scheduled = False
@@ -294,6 +307,9 @@ class Committer:
             return
         self._finish(commit, covered)
         self._pace.record(commit.sync_ns)
+        if self._crowding is not None:
+            self._crowding.committed()
+            self._is_crowded = self._crowding.is_full
         self.latency.record(took_ns / 1000)
 
     def _reply(self, replies: list[tuple[Receiver, bytes, OnFailure]]) -> None:
@@ -323,7 +339,7 @@ class Committer:
             self._loop.call_soon(self._write_held)
         self._tell_idle()
         self.on_commit()
-        is_worth_it = self._lookout.is_worth_it(covered.clients)
+        is_worth_it = not self._is_crowded and self._lookout.is_worth_it(covered.clients)
         if is_worth_it and not self._is_looking and self._pace.is_quick:
             self._is_looking = True
             self._loop.call_soon(self._look_out)

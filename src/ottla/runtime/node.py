@@ -38,6 +38,7 @@ from ottla.runtime.clock import SystemClock, SystemRandom
 from ottla.runtime.cluster_door import ClusterDoor
 from ottla.runtime.committer import Committer
 from ottla.runtime.controller_channel import ControllerChannel, client_address
+from ottla.runtime.crowding import Crowding
 from ottla.runtime.directory_lock import DirectoryLock
 from ottla.runtime.disk import OsDisk
 from ottla.runtime.dispatch import Router
@@ -227,6 +228,7 @@ class Node:
             executor=self._commit_threads,
             outbox=self._outbox,
             inline_us_max=self._inline_us_max(),
+            crowding=Crowding() if self._given_disk is None else None,
         )
         self.room = Room(disk)
         self._metadata = new_metadata(
