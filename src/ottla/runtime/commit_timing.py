@@ -40,11 +40,11 @@ class SyncPace:
 class Gathering:
     """How many batches have shared a commit lately, and whether to wait for as many.
 
-    In turns of the loop and not by the clock, which a simulation would stop: an idle turn takes some 2 µs, more as pure
-    Python, and a sync as much as fifty. Whoever has not come by then has been waited for long enough.
+    In turns of the loop and not by the clock, which a simulation would stop: an idle turn took some 2 to 5 µs as
+    pure Python, and a sync as much as fifty; compiled, a turn takes less, which is why there are more of them.
     """
 
-    TURNS_MAX: Final = 44
+    TURNS_MAX: Final = 80
     WORK_TURNS: Final = 27
     """What counts for a turn in which what a log holds was written."""
 
