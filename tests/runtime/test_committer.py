@@ -4,92 +4,21 @@ import asyncio
 import errno
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import pytest
-import uvloop
 
-from ottla.config import BrokerConfig, Durability, JournalConfig, LogConfig
+from ottla.config import Durability, LogConfig
 from ottla.errors import BrokerError, ErrorCode
 from ottla.metadata.image import PartitionImage
-from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
-from ottla.runtime.clock import SystemClock, SystemRandom
-from ottla.runtime.commit_timing import Gathering, Lookout, SyncPace
-from ottla.runtime.committer import PUTS_OFF_MAX, Committer
-from ottla.runtime.crowding import Crowding
-from ottla.runtime.outbox import Outbox
+from ottla.runtime.commit_timing import SyncPace
+from ottla.runtime.committer import PUTS_OFF_MAX
 from ottla.services import Deferred
-from ottla.storage.log import Origin
-from ottla.storage.log_manager import LogManager
 from ottla.storage.pending import PendingWrite
-from ottla.testing.disk import CrashingDisk, Fault, Operation
+from ottla.testing.disk import Fault, Operation
 from ottla.types import TopicPartition
-
-INLINE_US = 10**9
-NEVER_INLINE_US = 0
-
-
-class Turns:
-    """An event loop that counts what is called in its next turns."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.count = 0
-
-    def call_soon(self, callback: Any, *arguments: Any) -> Any:
-        self.count += 1
-        return self._loop.call_soon(callback, *arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loop, name)
-
-
-class Rig:
-    def __init__(
-        self, inline_us_max: int, durability: Durability = Durability.COMMIT, crowding: Crowding | None = None
-    ) -> None:
-        self.disk = CrashingDisk()
-        self.clock = SystemClock()
-        self.loop = Turns(asyncio.get_running_loop())
-        config = BrokerConfig(journal=JournalConfig(durability=durability))
-        self.logs = LogManager(self.disk, config, clock=self.clock, random=SystemRandom())
-        self.logs.recover_metadata()
-        self.logs.recover(lambda _topic_id, _index: None)
-        self.threads = ThreadPoolExecutor(1)
-        self.committer = Committer(
-            loop=cast(asyncio.AbstractEventLoop, self.loop),
-            group_commit=self.logs.group_commit,
-            executor=self.threads,
-            outbox=Outbox(),
-            inline_us_max=inline_us_max,
-            crowding=crowding,
-        )
-        log = self.logs.get(TopicPartition("t", 0), b"t" * 16, LogConfig())
-        self.partition = Partition(topic="t", topic_id=b"t" * 16, index=0, leader_epoch=0, log=log)
-
-    def append(self, value: bytes = b"x") -> int:
-        now_ms = self.clock.now_ms()
-        batch = build_batch([Record(key=None, value=value, headers=(), timestamp_ms=now_ms, offset=-1)])
-        return self.committer.append(self.partition, batch, now_ms=now_ms, origin=Origin.CLIENT)
-
-
-def run(
-    scenario: Any,
-    inline_us_max: int = INLINE_US,
-    durability: Durability = Durability.COMMIT,
-    crowding: Crowding | None = None,
-) -> None:
-    async def limited() -> None:
-        rig = Rig(inline_us_max, durability, crowding)
-        try:
-            await asyncio.wait_for(scenario(rig), 20)
-        finally:
-            rig.threads.shutdown()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(limited())
+from tests.runtime.commit_rig import INLINE_US, NEVER_INLINE_US, Rig, run
 
 
 def test_nothing_is_visible_or_answered_before_the_commit() -> None:
@@ -397,116 +326,6 @@ def test_what_a_log_holds_is_written(then: list[int], written: list[str]) -> Non
         assert held.written == written
 
     run(scenario)
-
-
-def test_a_commit_waits_for_as_many_as_shared_one_lately() -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.append()
-        rig.append()
-        await rig.committer.drain()
-        before = rig.committer.latency.count
-        rig.append()
-        await asyncio.sleep(0)
-        rig.append()
-        await rig.committer.drain()
-        assert rig.committer.latency.count == before + 1
-        assert rig.partition.high_watermark == 4
-
-    run(scenario)
-
-
-def test_it_does_not_wait_for_ever() -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.append()
-        rig.append()
-        await rig.committer.drain()
-        rig.append()
-        await rig.committer.drain()
-        assert rig.partition.high_watermark == 3
-
-    run(scenario)
-
-
-def refusal(answer: Any, error: BrokerError) -> Any:
-    """What a client is told instead of `answer`."""
-    return error
-
-
-@pytest.mark.parametrize("durability", [Durability.OS, Durability.COMMIT])
-@pytest.mark.parametrize(("on_failure", "turns"), [(refusal, Lookout.TURNS_MAX), (None, 0)])
-def test_after_it_has_answered_a_client_the_loop_stays_awake(
-    durability: Durability, on_failure: Any, turns: int
-) -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.append()
-        answered = rig.committer.after_commit(None, on_failure)
-        await rig.committer.drain()
-        assert answered.done
-        before = rig.loop.count
-        for _ in range(2 * Lookout.TURNS_MAX):
-            await asyncio.sleep(0)
-        assert rig.loop.count - before == max(0, turns - 1)
-
-    run(scenario, durability=durability)
-
-
-def always_full() -> Crowding:
-    """Each time that it was let in, the thread had waited for a second."""
-    return Crowding(waits=iter((n * 10**9, n) for n in range(1_000)).__next__)
-
-
-async def crowded(rig: Rig, batches: int) -> None:
-    """So many commits that the system was asked twice, the last of them with so many batches."""
-    for _ in range(Crowding.LOOK_EVERY + 1):
-        rig.append()
-        await rig.committer.drain()
-    for _ in range(batches):
-        rig.append()
-    await rig.committer.drain()
-
-
-@pytest.mark.parametrize("is_full", [False, True])
-def test_where_the_processors_are_full_it_sleeps_instead_of_looking(is_full: bool) -> None:
-    async def scenario(rig: Rig) -> None:
-        await crowded(rig, batches=4)
-        before = rig.loop.count
-        rig.append()
-        rig.committer.after_commit(None, refusal)
-        await rig.committer.drain()
-        for _ in range(2 * Lookout.TURNS_MAX):
-            await asyncio.sleep(0)
-        looks = rig.loop.count - before
-        assert looks < 5 if is_full else looks > Gathering.TURNS_MAX + Lookout.TURNS_MAX - 5
-
-    run(scenario, crowding=always_full() if is_full else None)
-
-
-def test_what_comes_while_it_sleeps_shares_the_commit() -> None:
-    async def scenario(rig: Rig) -> None:
-        await crowded(rig, batches=4)
-        loop = asyncio.get_running_loop()
-        commits: list[int] = []
-        rig.committer.on_commit = lambda: commits.append(rig.partition.high_watermark)
-        before = rig.partition.high_watermark
-        rig.append()
-        loop.call_soon(rig.append)
-        await rig.committer.drain()
-        assert commits == [before + 2]
-
-    run(scenario, crowding=always_full())
-
-
-def test_while_a_thread_commits_the_loop_does_not_stay_awake() -> None:
-    async def scenario(rig: Rig) -> None:
-        rig.append()
-        rig.committer.after_commit(None, refusal)
-        await rig.committer.drain()
-        before = rig.loop.count
-        for _ in range(2 * Lookout.TURNS_MAX):
-            await asyncio.sleep(0)
-        assert rig.loop.count == before
-
-    run(scenario, NEVER_INLINE_US)
 
 
 def test_with_a_bound_of_0_a_thread_does_every_commit() -> None:
