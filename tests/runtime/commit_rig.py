@@ -11,6 +11,7 @@ from ottla.errors import BrokerError
 from ottla.protocol.records import Record, build_batch
 from ottla.replication.partition import Partition
 from ottla.runtime.clock import SystemClock, SystemRandom
+from ottla.runtime.commit_timing import Lookout
 from ottla.runtime.committer import Committer
 from ottla.runtime.crowding import Crowding
 from ottla.runtime.outbox import Outbox
@@ -65,6 +66,11 @@ class Rig:
         now_ms = self.clock.now_ms()
         batch = build_batch([Record(key=None, value=value, headers=(), timestamp_ms=now_ms, offset=-1)])
         return self.committer.append(self.partition, batch, now_ms=now_ms, origin=Origin.CLIENT)
+
+    async def outlast_a_look(self) -> None:
+        """Let more turns pass than the loop ever looks out for."""
+        for _ in range(2 * Lookout.TURNS_MAX):
+            await asyncio.sleep(0)
 
 
 def run(

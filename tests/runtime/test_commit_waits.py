@@ -50,8 +50,7 @@ def test_after_it_has_answered_a_client_the_loop_stays_awake(
         await rig.committer.drain()
         assert answered.done
         before = rig.loop.count
-        for _ in range(2 * Lookout.TURNS_MAX):
-            await asyncio.sleep(0)
+        await rig.outlast_a_look()
         assert rig.loop.count - before == max(0, turns - 1)
 
     run(scenario, durability=durability)
@@ -80,8 +79,7 @@ def test_where_the_processors_are_full_it_sleeps_instead_of_looking(is_full: boo
         rig.append()
         rig.committer.after_commit(None, refusal)
         await rig.committer.drain()
-        for _ in range(2 * Lookout.TURNS_MAX):
-            await asyncio.sleep(0)
+        await rig.outlast_a_look()
         looks = rig.loop.count - before
         assert looks < 5 if is_full else looks > Gathering.TURNS_MAX + Lookout.TURNS_MAX - 5
 
@@ -109,8 +107,7 @@ def test_while_a_thread_commits_the_loop_does_not_stay_awake() -> None:
         rig.committer.after_commit(None, refusal)
         await rig.committer.drain()
         before = rig.loop.count
-        for _ in range(2 * Lookout.TURNS_MAX):
-            await asyncio.sleep(0)
+        await rig.outlast_a_look()
         assert rig.loop.count == before
 
     run(scenario, NEVER_INLINE_US)
